@@ -27,6 +27,44 @@ TestPolicy = Literal["hidden", "visible", "half"]
 
 
 @dataclass(frozen=True)
+class CallResult:
+    """What a line of Python gives, as a console shows it; it is the same in every run."""
+
+    kind: Literal["value", "nothing", "raises"]
+    """``nothing`` stands for None, and for lines such as assignments."""
+    text: str
+    """The text of the value, or ``Error: message`` of the exception; empty for nothing."""
+    printed: str = ""
+    """What it prints before."""
+
+
+@dataclass(frozen=True)
+class SessionLine:
+    """A line that a user types, and what the console shows after it."""
+
+    text: str
+    """The line."""
+    shown: str = ""
+    """What it prints and gives."""
+
+
+@dataclass(frozen=True)
+class FailingCall:
+    """A call whose result is wrong in the workspace. It was executed as it is written here, on both trees."""
+
+    imports: Sequence[str]
+    """The import lines that it needs."""
+    setup: Sequence[SessionLine]
+    """The lines before it, which make its objects."""
+    call: str
+    """The call, on one line."""
+    expected: CallResult
+    """What it gives with the right code."""
+    actual: CallResult
+    """What it gives in the workspace."""
+
+
+@dataclass(frozen=True)
 class StatementContext:
     """Facts that a statement needs and that are known only once the tests were run."""
 
@@ -42,6 +80,8 @@ class StatementContext:
     """The file in which the agent has to write its tests."""
     question: str = ""
     """The part of a question that is known only once its answer was observed."""
+    failing_calls: Sequence[FailingCall] = ()
+    """A call of a failing test whose result is wrong: at most one, and only if ``Candidate.observe_calls`` asks."""
 
 
 class Statement(Protocol):
@@ -197,6 +237,8 @@ class Candidate:
     """Renders the task's statement."""
     subject: str = ""
     """The name that tests use for the changed code; empty when they cannot name it."""
+    observe_calls: bool = False
+    """Whether the statement shows a call that gives a wrong result; validation then looks for one."""
     documented: bool = True
     """Whether the statement describes the behaviour in prose, and not by the names of tests alone."""
     interface: Sequence[InterfaceItem] = ()

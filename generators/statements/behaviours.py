@@ -20,6 +20,8 @@ def behaviour_lines(tests: Iterable[str]) -> list[str]:
     for test in tests:
         _, parts = split_test_id(test)
         line = ": ".join(text for text in map(_plain_words, parts) if text)
+        if parts and "." in parts[-1]:  # a doctest: of a document, or of ``pkg.module.function``
+            line = f"the examples of `{parts[-1]}`"
         if line:
             cases[line] = cases.get(line, 0) + 1
     lines = [line if count == 1 else f"{line} ({count} cases)" for line, count in cases.items()]
@@ -27,12 +29,31 @@ def behaviour_lines(tests: Iterable[str]) -> list[str]:
     return lines[:MAX_BEHAVIOURS] + ([f"and {more} more"] if more > 0 else [])
 
 
+def grouped_lines(tests: Iterable[str], most: int = MAX_BEHAVIOURS) -> list[str]:
+    """Return ``behaviour_lines`` with those of one test class on one line, at most ``most`` lines."""
+    groups: dict[str, list[str]] = {}
+    for line in behaviour_lines(tests):
+        head, _, name = line.rpartition(": ")
+        groups.setdefault(head if head else f"\0{line}", []).append(name)
+    lines = [f"{head}: {', '.join(items)}" if head[0] != "\0" else items[0] for head, items in groups.items()]
+    more = len(lines) - most
+    return lines[:most] + ([f"and {more} more"] if more > 0 else [])
+
+
 def interface_lines(items: Sequence[InterfaceItem]) -> list[str]:
     """Return all keywords, exceptions and messages as list items, and the first names that the workspace defines."""
     demanded = [item for item in items if item.kind in ("keyword", "exception", "message")]
     present = [item for item in items if item.kind not in ("keyword", "exception", "message")]
-    lines = [_interface_line(item) for item in [*demanded, *present[:MAX_NAMES]]]
-    more = len(present) - MAX_NAMES
+    names: dict[tuple[str, str], list[InterfaceItem]] = {}
+    for item in present:  # one line for what several modules have
+        names.setdefault((item.signature or item.name, item.kind), []).append(item)
+    groups = list(names.values())
+    lines = [_interface_line(item) for item in demanded]
+    lines += [
+        " and ".join([_interface_line(first), *(f"`{item.name}`" for item in others)])
+        for first, *others in groups[:MAX_NAMES]
+    ]
+    more = len(groups) - MAX_NAMES
     return lines + ([f"- and {more} more names of the package, which the workspace defines"] if more > 0 else [])
 
 

@@ -6,11 +6,11 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...models import InterfaceItem
 from ..python.hidden_tests import split_test_id
-from ..python.source import Module, signature
+from ..python.source import Module, signature, words
 from ..python.source_tree import SourceTree
 
 _RAISING = ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns")
@@ -22,6 +22,7 @@ class _Usage:
 
     imports: dict[str, str]  # local name in the test file to the dotted name that it stands for
     subject: str  # short name of the main target; its keyword arguments are collected
+    foreign: set[str] = field(default_factory=set)  # names that the test file imports from elsewhere
     used: set[str] = field(default_factory=set)  # dotted names of the package
     keywords: set[str] = field(default_factory=set)  # keyword arguments of the subject
     exceptions: set[str] = field(default_factory=set)  # exceptions that must be raised
@@ -35,10 +36,10 @@ def interface_of(tree: SourceTree, targets: Sequence[InterfaceItem], tests: Iter
     """
     catalogue = _Catalogue(tree)
     subject = targets[0].name.rsplit(".", 1)[-1] if targets else ""
-    by_file: dict[str, set[str]] = {}
+    by_file: dict[str, set[tuple[str, ...]]] = {}
     for test in tests:
         path, parts = split_test_id(test)
-        by_file.setdefault(path, set()).update(parts)
+        by_file.setdefault(path, set()).add(tuple(parts))
     items: dict[str, InterfaceItem] = {}
     for path, names in sorted(by_file.items()):
         source = tree.python_files.get(path)
@@ -50,17 +51,50 @@ def interface_of(tree: SourceTree, targets: Sequence[InterfaceItem], tests: Iter
     return sorted(items.values(), key=lambda item: (item.kind, item.name))
 
 
-def _used_in(catalogue: _Catalogue, module: ast.Module, names: set[str], subject: str) -> list[InterfaceItem]:
-    """Return what the functions and classes called ``names`` use."""
-    usage = _Usage(_package_imports(module, catalogue.tops), subject)
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name in names:
-            _collect(node, usage)
+def _used_in(
+    catalogue: _Catalogue, module: ast.Module, tests: set[tuple[str, ...]], subject: str
+) -> list[InterfaceItem]:
+    """Return what the tests of these names use."""
+    usage = _Usage(_package_imports(module, catalogue.tops), subject, _foreign_names(module, catalogue.tops))
+    for node in _nodes_of(module, tests):
+        _collect(node, usage)
     items = [InterfaceItem(name=name, kind="exception") for name in sorted(usage.exceptions)]
-    items += [catalogue.described(name) for name in sorted({catalogue.trimmed(name) for name in usage.used})]
+    used = sorted({catalogue.trimmed(name) for name in usage.used})
+    items += [catalogue.described(name) for name in used if catalogue.may_have(name)]
     items += [InterfaceItem(name=f"{subject}({name}=)", kind="keyword") for name in sorted(usage.keywords)]
     items += [InterfaceItem(name=text, kind="message") for text in sorted(usage.messages)]
     return [item for item in items if item.kind != "module"]
+
+
+def _nodes_of(module: ast.Module, tests: set[tuple[str, ...]]) -> list[ast.AST]:
+    """Return the functions of tests, with what their classes set up; a whole class when it inherits a test."""
+    nodes: list[ast.AST] = []
+    for top in module.body:
+        if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef) and (top.name,) in tests:
+            nodes.append(top)
+        elif isinstance(top, ast.ClassDef):
+            chosen = {names[-1] for names in tests if names and names[0] == top.name}
+            members = {getattr(item, "name", ""): item for item in top.body}
+            if chosen - members.keys():
+                nodes.append(top)
+            elif chosen:
+                nodes += [item for item in top.body if getattr(item, "name", "") in chosen or not _is_test(item)]
+    return nodes
+
+
+def _is_test(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
+
+
+def _foreign_names(module: ast.Module, tops: set[str]) -> set[str]:
+    """Return the names that the test file imports from elsewhere, such as ``pytest``."""
+    names: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            names |= {(item.asname or item.name).split(".")[0] for item in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] not in tops:
+            names |= {item.asname or item.name for item in node.names}
+    return names - _package_imports(module, tops).keys()
 
 
 def _package_imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
@@ -80,6 +114,8 @@ def _package_imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
 
 
 def _collect(function: ast.AST, usage: _Usage) -> None:
+    local_names = _bound_names(function)
+    usage = replace(usage, imports={name: dotted for name, dotted in usage.imports.items() if name not in local_names})
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and node.id in usage.imports:
             usage.used.add(usage.imports[node.id])
@@ -89,10 +125,15 @@ def _collect(function: ast.AST, usage: _Usage) -> None:
                 usage.used.add(dotted)
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func).rsplit(".", 1)[-1]
-            if called == usage.subject:
+            if called == usage.subject and ast.unparse(node.func).partition(".")[0] not in usage.foreign:
                 usage.keywords |= {item.arg for item in node.keywords if item.arg}
             if called in _RAISING:
                 _collect_expectation(node, usage)
+
+
+def _bound_names(function: ast.AST) -> set[str]:
+    """Return the names that a function assigns: they hide what the file imports."""
+    return {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _collect_expectation(call: ast.Call, usage: _Usage) -> None:
@@ -140,6 +181,14 @@ class _Catalogue:
         parts = dotted.split(".")
         depth = max((n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in self.modules), default=1)
         return ".".join(parts[: depth + 1])
+
+    def may_have(self, dotted: str) -> bool:
+        """Return whether a name can exist: its module binds it, or is not known, or makes names at run time."""
+        owner, _, short = dotted.rpartition(".")
+        if owner not in self.modules or dotted in self.modules:
+            return True
+        source = self.modules[owner].source
+        return short in words(source) or b"import *" in source or b"__getattr__" in source
 
     def described(self, dotted: str) -> InterfaceItem:
         """Return kind and signature of a dotted name, where a source defines it; a re-export is found by its name."""

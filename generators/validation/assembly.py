@@ -57,6 +57,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         failing=_most_specific_first(tests_tree, candidate, fail_to_pass),
         interface=interface,
         messages=measured.messages,
+        failing_calls=measured.failing_calls,
     )
     task = Task(
         task_id=task_id(snapshot, candidate),
@@ -79,7 +80,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
             if path not in candidate.configuration.paths
         ],
         verifier=_verifier(snapshot, candidate),
-        features={**candidate.features, **_measured_features(candidate, fail_to_pass, pass_to_pass)},
+        features={**candidate.features, **_measured_features(candidate, measured)},
         licence=snapshot.licence,
     )
     return task, workspace
@@ -168,12 +169,16 @@ def _most_specific_first(tree: SourceTree, candidate: Candidate, failing: list[s
     return sorted(failing, key=rank)
 
 
-def _measured_features(candidate: Candidate, failing: list[str], passing: list[str]) -> dict[str, Feature]:
+def _measured_features(candidate: Candidate, measured: Measured) -> dict[str, Feature]:
+    failing, is_described = measured.failing, candidate.documented or measured.failing_calls
     # A test that fails because its module cannot be imported does not describe the behaviour.
     affected = [test for test in failing if test in candidate.hidden_tests.affected]
-    return {
+    features: dict[str, Feature] = {
         "fail_to_pass": len(failing),
-        "pass_to_pass": len(passing),
+        "pass_to_pass": len(measured.passing),
         "files": len({*candidate.exercise, *candidate.solution}),
-        "needs_llm_spec": not candidate.documented and len(behaviour_lines(affected)) < MIN_BEHAVIOURS,
+        "needs_llm_spec": not is_described and len(behaviour_lines(affected)) < MIN_BEHAVIOURS,
     }
+    if candidate.observe_calls:
+        features["reproduction"] = bool(measured.failing_calls)
+    return features

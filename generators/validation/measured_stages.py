@@ -12,7 +12,7 @@ from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ...errors import Rejected
-from ..base import Candidate, Files
+from ..base import Candidate, FailingCall, Files
 from ..python.hidden_tests import test_file
 from ..python.source import Module, compile_error
 from ..python.source_tree import SourceTree
@@ -39,6 +39,7 @@ class Measured:
     failing: list[str]  # FAIL_TO_PASS
     passing: list[str]  # PASS_TO_PASS
     messages: dict[str, str]  # how failing tests fail, where two runs agree
+    failing_calls: list[FailingCall] = field(default_factory=list)  # calls that failing tests make, if asked for
 
 
 @dataclass

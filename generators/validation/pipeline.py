@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +50,7 @@ from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
+from .observation.failing_calls import Observation
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 
 Order = Literal["given", "reversed"]
@@ -92,6 +93,11 @@ class Validator:
         with self._tree({**candidate.exercise, **tests.added, **tests.rewritten}) as full:
             await self.stages.v0(tree, candidate, full)
             measured = await self.stages.v1_v2(full, candidate, stable, first)
+            if candidate.observe_calls:
+                affected = set(tests.affected)
+                chosen = [test for test in measured.failing if test in affected] or measured.failing
+                calls = await Observation(self.stages, tree, full).failing_calls(chosen)
+                measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         await self._visible_suite(tree, candidate, measured, workspace.path)
         solution = solution_files(self.snapshot, tree, candidate)

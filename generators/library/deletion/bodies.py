@@ -100,8 +100,10 @@ def raised_names(module: Module, definition: Definition) -> list[str]:
     for node in ast.walk(parsed(module, definition)):
         if isinstance(node, ast.Raise) and node.exc is not None:
             name = ast.unparse(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
-            if re.fullmatch(r"[A-Za-z_][\w.]*", name) and (name[0].isupper() or "." in name) and name not in names:
-                names.append(name)
+            short = name.rpartition(".")[2]
+            is_name = re.fullmatch(r"[A-Za-z_][\w.]*", name) and short[0].isupper()
+            if is_name and short not in names and short != "NotImplementedError":
+                names.append(short)
     return names
 
 

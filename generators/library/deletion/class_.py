@@ -31,7 +31,7 @@ class ClassDeletion(DeletionGenerator):
     """
 
     name = "fd_class"
-    version = "1"
+    version = "2"
     knobs = ClassKnobs
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:

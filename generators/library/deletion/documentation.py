@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from ...base import Files
 
 _EXAMPLE = re.compile(r"(?m)^[ \t]*>>>[^\n]*\n?(?:(?![ \t]*$)[^\n]*\n?)*")
+_EXAMPLE_HEADING = re.compile(r"(?m)(?:^|(?<=\n))[ \t]*[Ee]xamples?[ \t]*\n[ \t]*([-=~^\"'])\1{2,}\Z")
+_SENTENCE_END = re.compile(r"[.!?](?=\s+[^\s:])|\n[ \t]*(?=\n)|:(?=[ \t]*\n[ \t]*\n)")
 _FENCE = re.compile(r"(?ms)^[ \t]*```[^\n]*\n.*?^[ \t]*```[ \t]*\n?")
 _DIRECTIVE = r"(?m)^([ \t]*)\.\. (?:py:)?(?:auto)?(?:function|method|class|exception|attribute|property|data)::[ \t]*"
 _BULLET = re.compile(r"(?m)^([ \t]*)[-*+][ \t]+[^\n]*\n?(?:\1[ \t]+[^\n]*\n?)*")
@@ -22,8 +24,28 @@ _CODE_BLOCK = re.compile(
 
 
 def redact_docstring(text: str) -> str:
-    """Return ``text`` without its interactive examples."""
-    return re.sub(r"\n{3,}", "\n\n", _EXAMPLE.sub("", text))
+    """Return ``text`` without its interactive examples, and without the words that only lead to one."""
+    parts, start = [], 0
+    for match in _EXAMPLE.finditer(text):
+        parts.append(_without_lead(text[start : match.start()]))
+        start = match.end()
+    return re.sub(r"\n{3,}", "\n\n", "".join([*parts, text[start:]]) if parts else text)
+
+
+def _without_lead(text: str) -> str:
+    """Return the text before an example without directives, headings and sentences that end with a colon at its end."""
+    while True:
+        stripped = text.rstrip()
+        head, _, last = stripped.rpartition("\n")
+        if _EXAMPLE_HEADING.search(stripped):
+            text = _EXAMPLE_HEADING.sub("", stripped)
+        elif last.strip().startswith(".. "):
+            text = head
+        elif stripped.endswith(":"):
+            sentences = list(_SENTENCE_END.finditer(stripped))
+            text = stripped[: sentences[-1].end()].rstrip() if sentences else ""
+        else:
+            return f"{stripped}\n\n" if stripped else ""
 
 
 def redact_examples(documents: dict[str, bytes], name: str) -> Files:

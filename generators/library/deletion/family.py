@@ -114,6 +114,8 @@ def _propose(code: TestedCode, target: Target, affected: list[str], reference: G
         also_removed=cut.also_removed,
         names_to_restore=cut.restore,
         callers=cut.callers,
+        style=knobs.style,
+        seed=reference.seed,
     )
     fan_in = len(tree.call_sites(target.short, edited={}, most=1000, owner=owner))
     return Candidate(
@@ -123,6 +125,8 @@ def _propose(code: TestedCode, target: Target, affected: list[str], reference: G
         hidden_tests=HiddenTests(affected, knobs.tests, cut.tests, cut.lost_names),
         statement=statement,
         subject=target.name,
+        # An example says what no documentation says; without the name there is nothing to call.
+        observe_calls=knobs.mode == "stub" and not entity.documented,
         documented=entity.documented,
         interface=[item.interface_item() for item in (entity, *cut.also_removed)],
         probes={} if blocked else _probes(tree, target, cut, exercise, knobs),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...base import TestPolicy
+from ...statements.styles import StyleChoice
 
 Mode = Literal["stub", "remove"]
 
@@ -30,6 +31,8 @@ class Knobs:
     """Leave private helpers and imports that only the deleted code used, which makes the task easier."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Largest share of all tests that may run the deleted code."""
+    style: StyleChoice = "seeded"
+    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""
 
     @property
     def redacts(self) -> bool:

@@ -29,7 +29,7 @@ class MethodDeletion(DeletionGenerator):
     """
 
     name = "fd_method"
-    version = "1"
+    version = "2"
     knobs = MethodKnobs
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ....models import InterfaceItem
 from ...base import StatementContext, TestPolicy
-from ...statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
+from ...statements.behaviours import behaviour_lines, bullets, grouped_lines, interface_lines, quoted
+from ...statements.reproduction import console
+from ...statements.styles import Style, StyleChoice, drawn_style
 from .knobs import Mode
+from .wording import behaviour_lead, lead_of, opening_of, title_of
 
 MAX_RESTORED = 20
-
-_TEST_HEADINGS = {
-    "hidden": "Hidden tests check, directly or through callers",
-    "visible": "These tests of the workspace fail now",
-    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
-}
 
 
 @dataclass(frozen=True)
@@ -87,47 +86,55 @@ class DeletionStatement:
     also_removed: Sequence[Entity] = ()  # public definitions that were removed because they are built on the target
     names_to_restore: Sequence[str] = ()  # exports, aliases and entries of tables, as list items
     callers: Sequence[ReplacedCaller] = ()  # statements that were replaced because they use the target
+    style: StyleChoice = "instruction"  # the style, or that the seed chooses it
+    seed: int = 0  # the generator's seed
 
     def render(self, context: StatementContext) -> str:
         """Return signature, documentation, exceptions, behaviours, names to restore, interface and call sites."""
-        where = f"`{self.target.dotted}`"
-        paragraphs = [
-            f"# Implement {where}",
-            f"In this code base, the {context.package} package, {self._state(where)}{self._removed_with_it()}",
-        ]
-        paragraphs += _entity_paragraphs(self.target, level="##")
+        style, draw = drawn_style(self.style, self.seed, self.target.dotted)
+        where, kind = f"`{self.target.dotted}`", self.target.kind
+        title = title_of(style, self.mode, kind, where, draw)
+        facts = {"where": where, "package": context.package, "module": self.target.module}
+        opening = opening_of(style, self.mode, kind, draw, facts)
+        paragraphs = [f"# {title}"] if title else []
+        names = " Every name that referred to it is gone too." if self.names_to_restore or self.callers else ""
+        paragraphs.append(opening + names + self._removed_with_it() + self._other_names(context))
+        paragraphs += self._entity(self.target, style, draw)
         for item in self.also_removed:
             paragraphs.append(f"## Also missing: `{item.dotted}`")
-            paragraphs += _entity_paragraphs(item, level="###")
-        behaviours = behaviour_lines(context.failing)
+            is_known = self.target.owner is not None and item.owner == self.target.owner
+            paragraphs += self._entity(replace(item, owner=None) if is_known else item, style, draw)
+        behaviours = behaviour_lines(context.failing) if style == "instruction" else grouped_lines(context.failing)
         if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))
-        paragraphs += self._restored()
-        names = interface_lines(context.interface)
-        if names:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(names))
-        if self.call_sites:
-            paragraphs.append("## Where it is used\n\n" + bullets(f"`{site}`" for site in self.call_sites))
+            paragraphs.append(f"{behaviour_lead(style, self.policy, draw)}\n\n{bullets(behaviours)}")
+        if context.failing_calls:
+            example = context.failing_calls[0]
+            paragraphs.append(f"{lead_of(style, 'example', draw)}\n\n{console(example, example.expected)}")
+        paragraphs += self._restored(style, draw)
+        if self.call_sites and style != "terse":
+            paragraphs.append(lead_of(style, "used", draw) + "\n\n" + bullets(f"`{site}`" for site in self.call_sites))
+        lines = interface_lines(self._interface(context, style))
+        if lines:
+            paragraphs.append(lead_of(style, "interface", draw) + "\n\n" + "\n".join(lines))
         return "\n\n".join(paragraphs) + "\n"
 
-    def _state(self, where: str) -> str:
-        """Return what the workspace has in the target's place, and what to do."""
-        kind = self.target.kind
-        if self.mode == "remove":
-            names = ", with every name that referred to it" if self.names_to_restore or self.callers else ""
-            return (
-                f"the {kind} {where} has been removed{names}. Everything else works. Write it again in "
-                f"`{self.target.module}`, so that it behaves as described here."
-            )
-        if kind == "class":
-            return (
-                f"the methods of the class {where} have no body: calling one raises `NotImplementedError`. Everything "
-                "else works. Write them so that the class behaves as described here."
-            )
-        return (
-            f"the body of {where} is missing: calling it raises `NotImplementedError`. Everything else works. Write "
-            f"the {kind} so that it behaves as described here."
-        )
+    def _is_other_name(self, item: InterfaceItem) -> bool:
+        """Return whether an item is the target itself under a name of another module."""
+        target = self.target
+        is_same = item.name.rpartition(".")[2] == target.name and item.signature in target.signature
+        return is_same and item.kind in ("function", "class") and bool(item.signature)
+
+    def _other_names(self, context: StatementContext) -> str:
+        """Return a sentence about the names under which tests use the target."""
+        names = [f"`{item.name}`" for item in context.interface if self._is_other_name(item)]
+        return f" Tests use it as {' and '.join(names)}." if names else ""
+
+    def _interface(self, context: StatementContext, style: Style) -> list[InterfaceItem]:
+        """Return what is listed of the interface; a terse statement lists only what a solution cannot guess."""
+        demanded = ("keyword", "exception", "message")
+        items = [item for item in context.interface if not self._is_other_name(item)]
+        items = [item for item in items if item.kind != "exception" or item.name not in self.target.raises]
+        return [item for item in items if style != "terse" or item.kind in demanded]
 
     def _removed_with_it(self) -> str:
         """Return a sentence about helpers and imports that are missing too."""
@@ -137,51 +144,54 @@ class DeletionStatement:
         text = " and ".join(parts)
         return f" {text[0].upper()}{text[1:]} that only it needed are gone too; write what you need, in any shape."
 
-    def _restored(self) -> list[str]:
+    def _restored(self, style: Style, draw: random.Random) -> list[str]:
         """Return the paragraphs on names and statements that must be restored besides the definition."""
         paragraphs = []
         if self.names_to_restore:
             lines = list(self.names_to_restore[:MAX_RESTORED])
             more = len(self.names_to_restore) - MAX_RESTORED
             lines += [f"and {more} more of the same kind"] if more > 0 else []
-            paragraphs.append(
-                "## Names to restore\n\nThese went with it and have to be there again:\n\n" + bullets(lines)
-            )
+            paragraphs.append(f"{lead_of(style, 'names', draw)}\n\n{bullets(lines)}")
         if self.callers:
             parts = [f"In `{item.path}`, `{item.where}`:\n\n```python\n{item.text}\n```" for item in self.callers]
-            paragraphs.append(
-                "## Callers to restore\n\nThese statements used it and raise `NotImplementedError` now. They were:\n\n"
-                + "\n\n".join(parts)
-            )
+            paragraphs.append(lead_of(style, "callers", draw) + "\n\n" + "\n\n".join(parts))
         return paragraphs
 
+    def _entity(self, entity: Entity, style: Style, draw: random.Random) -> list[str]:
+        """Return signature, docstring, members or class, and exceptions."""
+        paragraphs = [f"```python\n{entity.signature}\n```"]
+        if entity.docstring.strip():
+            paragraphs.append(f"{lead_of(style, 'documentation', draw)}\n\n{quoted(entity.docstring.strip())}")
+        if entity.members:
+            members = "\n".join(map(_member_text, entity.members))
+            paragraphs.append(f"{lead_of(style, 'members', draw)}\n\n{members}")
+        if entity.owner and (style != "terse" or not entity.documented):
+            paragraphs.append(f"{lead_of(style, 'owner', draw)}\n\n{self._owner_text(entity)}")
+        if entity.raises:
+            names = ", ".join(f"`{name}`" for name in entity.raises)
+            paragraphs.append(f"It raises {names}.")
+        return paragraphs
 
-def _entity_paragraphs(entity: Entity, *, level: str) -> list[str]:
-    """Return signature, docstring, members or class, and exceptions; ``level`` starts the headings."""
-    paragraphs = [f"```python\n{entity.signature}\n```"]
-    if entity.docstring.strip():
-        paragraphs.append(f"{level} Documentation\n\n{quoted(entity.docstring.strip())}")
-    if entity.members:
-        paragraphs.append(f"{level} Members\n\n" + "\n".join(map(_member_text, entity.members)))
-    if entity.owner:
-        paragraphs.append(_owner_text(entity.owner, level))
-    if entity.raises:
-        names = ", ".join(f"`{name}`" for name in entity.raises)
-        paragraphs.append(f"{level} Exceptions\n\nIt raises {names} itself.")
-    return paragraphs
+    def _owner_text(self, entity: Entity) -> str:
+        """Return what is known about the class of a method, which says what the method is for."""
+        assert entity.owner is not None
+        parts = [f"```python\n{entity.owner.signature}\n```"]
+        if entity.owner.docstring.strip():
+            parts.append(quoted(entity.owner.docstring.strip()))
+        owner = entity.dotted.rpartition(".")[0]
+        gone = {item.dotted for item in (self.target, *self.also_removed)}
+        present = [item for item in entity.owner.siblings if f"{owner}.{_defined_name(item)}" not in gone]
+        if present:
+            parts.append("It also has:\n\n" + bullets(f"`{item}`" for item in present))
+        return "\n\n".join(parts)
+
+
+def _defined_name(signature: str) -> str:
+    match = re.search(r"\b(?:def|class) (\w+)", signature)
+    return match[1] if match else ""
 
 
 def _member_text(member: Member) -> str:
     """Return one list item, with the docstring indented below."""
     text = "\n".join(f"  {line}".rstrip() for line in member.docstring.strip().splitlines())
     return f"- `{member.signature}`" + (f"\n\n{text}\n" if text else "")
-
-
-def _owner_text(owner: OwnerClass, level: str) -> str:
-    """Return the paragraphs on the class of a method, which say what the method is for."""
-    parts = [f"{level} Its class\n\n```python\n{owner.signature}\n```"]
-    if owner.docstring.strip():
-        parts.append(quoted(owner.docstring.strip()))
-    if owner.siblings:
-        parts.append("It also has:\n\n" + bullets(f"`{item}`" for item in owner.siblings))
-    return "\n\n".join(parts)

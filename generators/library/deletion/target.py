@@ -126,7 +126,7 @@ class Target:
             child = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
             if child is not None and child.type in ("assignment", "identifier"):
                 target = child.child_by_field_name("left") or child
-                if re.match(r"[^_]|__", self.module.text(target)):
+                if re.match(r"[^_]|__", self.module.text(target)) and self.module.text(target) != "__slots__":
                     members.append(Member(" ".join(self.module.text(child).split())[:200]))
         for item in self.module.definitions(body):
             if item.kind == "function" and not re.match(r"_[^_]", item.name):

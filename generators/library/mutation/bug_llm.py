@@ -19,6 +19,7 @@ from ...model_endpoint import AsksModel
 from ...python.mutants import Mutant
 from ...python.source import Module, line_span
 from ...python.tested_code import TestedCode
+from ...statements.styles import StyleChoice
 from .family import BugGenerator, Site, affected, candidate_of
 from .places.module_code import Function, ModuleCode
 
@@ -51,13 +52,15 @@ class Knobs:
     """Failing tests: ``hidden`` takes them out of the workspace, ``visible`` leaves them, ``half`` every second one."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Largest share of all tests that may run the function."""
+    style: StyleChoice = "seeded"
+    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""
 
 
 class LLMBug(BugGenerator, AsksModel):
     """Let a language model put a mistake into one tested function; needs the endpoint of ``--llm``."""
 
     name = "bug_llm"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:

@@ -10,14 +10,14 @@ from pydantic import Field
 
 from ....errors import NotApplicable
 from ....models import GeneratorRef
-from ...base import Candidate, StatementContext, TestPolicy
+from ...base import Candidate, TestPolicy
 from ...python.source import Module, compile_error
 from ...python.tested_code import TestedCode
+from ...statements.styles import StyleChoice
 from .bug_arithmetic import ArithmeticBug
 from .bug_call import CallBug
 from .bug_control_flow import ControlFlowBug
 from .bug_removed_statement import RemovedStatementBug
-from .bug_report import BugReport
 from .family import BugGenerator, Site, affected, candidate_of
 from .rules import RuleKnobs, kinds_in_turn
 
@@ -39,21 +39,8 @@ class Knobs:
     """Failing tests: ``hidden`` takes them out of the workspace, ``visible`` leaves them, ``half`` every second one."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Largest share of all tests that may run the first mistake."""
-
-
-@dataclass(frozen=True)
-class TwoMistakesReport:
-    """The report of a bug, with the number of mistakes."""
-
-    report: BugReport
-
-    def render(self, context: StatementContext) -> str:
-        """Return the report, and a hint that correcting one place is not enough."""
-        note = (
-            "Two places of the code are wrong, and each of them is enough to make tests fail. The second may show only "
-            "after the first is corrected."
-        )
-        return f"{self.report.render(context)}\n## Note\n\n{note}\n"
+    style: StyleChoice = "seeded"
+    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""
 
 
 class MaskingBug(BugGenerator):
@@ -63,7 +50,7 @@ class MaskingBug(BugGenerator):
     """
 
     name = "bug_masking"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:
@@ -114,7 +101,7 @@ def _candidate(code: TestedCode, first: Site, second: Site, reference: Generator
         affected(code, [first]),
         reference,
         knobs,
-        statement=TwoMistakesReport(BugReport(knobs.tests)),
+        mistakes=2,
         probes={
             "only the first mistake corrected": {path: second.mutant.source},
             "only the second mistake corrected": {path: first.mutant.source},

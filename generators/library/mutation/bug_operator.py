@@ -11,6 +11,7 @@ from pydantic import Field
 from ...base import TestPolicy
 from ...python.mutants import possible_mutants
 from ...python.source import Module
+from ...statements.styles import StyleChoice
 from .family import BugGenerator, Site
 
 
@@ -24,13 +25,15 @@ class Knobs:
     """Failing tests: ``hidden`` takes them out of the workspace, ``visible`` leaves them, ``half`` every second one."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Largest share of all tests that may run the changed line."""
+    style: StyleChoice = "seeded"
+    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""
 
 
 class OperatorBug(BugGenerator):
     """Put one wrong comparison or boolean operator into tested code and ask for the correction."""
 
     name = "bug_operator"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ....models import GeneratorRef
-from ...base import Candidate, Files, HiddenTests, Statement, TestPolicy
+from ...base import Candidate, Files, HiddenTests, TestPolicy
 from ...python.mutants import Mutant
 from ...python.source import Module
 from ...python.tested_code import TestedCode, in_seed_order
+from ...statements.styles import StyleChoice
 from .bug_report import BugReport
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class BugKnobs(Protocol):
     @property
     def max_share(self) -> float:
         """Return the largest share of all tests that may run the changed code."""
+
+    @property
+    def style(self) -> StyleChoice:
+        """Return the style of the report."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,13 @@ def candidate_of(
     reference: GeneratorRef,
     knobs: BugKnobs,
     *,
-    statement: Statement | None = None,
+    mistakes: int = 1,
     probes: Mapping[str, Files] | None = None,
 ) -> Candidate:
-    """Return the candidate whose workspace has the files of ``exercise``, and whose report is about ``tests``."""
+    """Return the candidate whose workspace has the files of ``exercise``, and whose report is about ``tests``.
+
+    ``mistakes`` is how many places are wrong.
+    """
     path = min(exercise)
     # A task's id is public: it must not name the place.
     digest = hashlib.sha256(b"".join(exercise[name] for name in sorted(exercise))).hexdigest()[:12]
@@ -105,7 +113,8 @@ def candidate_of(
         generator=reference,
         exercise=dict(exercise),
         hidden_tests=HiddenTests(tests, knobs.tests),
-        statement=statement or BugReport(knobs.tests),
+        statement=BugReport(knobs.tests, knobs.style, reference.seed, digest, mistakes),
+        observe_calls=True,
         documented=False,
         features={"tests_touching": len(tests)},
         probes=probes or {},

@@ -13,6 +13,7 @@ from ....errors import NotApplicable
 from ...base import Candidate, TestPolicy
 from ...python.mutants import each_kind_in_turn
 from ...python.source import Module
+from ...statements.styles import StyleChoice
 from .family import BugGenerator, Site
 from .places.module_code import ModuleCode
 
@@ -35,6 +36,8 @@ class RuleKnobs:
     """Failing tests: ``hidden`` takes them out of the workspace, ``visible`` leaves them, ``half`` every second one."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Largest share of all tests that may run the changed code."""
+    style: StyleChoice = "seeded"
+    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""
 
 
 class RuleGenerator(BugGenerator):

@@ -40,7 +40,7 @@ class Demands:
 class AgentText:
     """Everything that the agent can read."""
 
-    statement: str  # the statement, with the interface
+    statement: str  # the statement; the interface of a row is not shown
     workspace: Path  # the agent's tree
 
     @cached_property
@@ -75,8 +75,7 @@ def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[Inte
     Names are attributes, keywords and exceptions that occur in the missing code. Messages are all patterns that a
     message must match, and literals of the tests that contain a text constant of the missing code or are part of one.
     """
-    statement = "\n".join([task.problem_statement, *(f"{item.name} {item.signature}" for item in task.interface)])
-    readable = AgentText(statement, trees.agent_tree)
+    readable = AgentText(task.problem_statement, trees.agent_tree)
     demands = _demands(task, trees.grading_tree)
     solution_names = words(b"\n".join(piece.source for piece in exercise.pieces))
     constants = list(_text_constants(piece.node for piece in exercise.pieces))
@@ -103,11 +102,16 @@ def completed(task: Task, items: list[InterfaceItem]) -> Task | None:
     if not items:
         return task
     lines = "\n".join(map(_line, items))
-    statement = task.problem_statement.rstrip("\n")
-    last = statement.rsplit("\n## ", 1)[-1]
-    head = "" if last.startswith("Interface") else "\n\n## Interface\n\nThe hidden tests also rely on:\n"
-    text = f"{statement}{head}\n{lines}\n"
-    return task.model_copy(update={"interface": [*task.interface, *items], "problem_statement": text})
+    before, heading, after = task.problem_statement.rstrip("\n").partition("\n## Interface\n")
+    if heading:
+        section, _, following = after.partition("\n## ")
+        after = f"{section.rstrip()}\n{lines}" + (f"\n\n## {following}" if following else "")
+        text = f"{before}{heading}{after}\n"
+    else:
+        text = f"{before}\n\n## Interface\n\nThe hidden tests also rely on:\n\n{lines}\n"
+    listed = {(item.kind, item.name) for item in task.interface}
+    added = [item for item in items if (item.kind, item.name) not in listed]
+    return task.model_copy(update={"interface": [*task.interface, *added], "problem_statement": text})
 
 
 def _line(item: InterfaceItem) -> str:

@@ -115,7 +115,7 @@ def test_remove_mode_follows_super_calls_and_leaves_an_override(cellar, propose)
 
 
 def test_the_statement_describes_the_class_of_a_method(cellar, propose):
-    statement = propose("fd_method", cellar, "Shelf.put", mode="remove").statement
+    statement = propose("fd_method", cellar, "Shelf.put", mode="remove", style="instruction").statement
     failing = ["tests/test_shelves.py::test_a_full_shelf_takes_nothing"]
     text = statement.render(StatementContext("cellar", failing, []))
     for part in (

@@ -113,6 +113,19 @@ def test_missing_items_are_added_to_interface_and_statement():
     assert completed(task, []) is task
 
 
+def test_missing_items_are_added_to_the_interface_section_wherever_it_is():
+    text = (
+        "# Implement `load`\n\n## Interface\n\nThe tests use:\n\n- `def load(path)`\n\n## Where it is used\n\n- here\n"
+    )
+    listed = InterfaceItem(name="strict", kind="keyword")
+    reference = GeneratorRef(name="g", version="1", seed=0)
+    task = Task(task_id="t", generator=reference, problem_statement=text, interface=[listed])
+    complete = completed(task, [listed])
+    assert complete is not None and complete.interface == [listed]
+    assert complete.problem_statement.count("## Interface") == 1
+    assert "- `def load(path)`\n- keyword `strict`\n\n## Where it is used\n\n- here\n" in complete.problem_statement
+
+
 def test_a_statement_cannot_be_completed_when_too_much_is_missing():
     task = Task(task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="x")
     many = [InterfaceItem(name=f"n{number}", kind="attribute") for number in range(MAX_ADDED + 1)]

@@ -1,0 +1,198 @@
+"""The stage of observation: a call of a failing test that gives another result in the workspace than it should.
+
+The tests run once, on the right tree, with a tracer beside them. The calls that can be written down are then executed
+as they are written, without any test, on the right tree and on the one of the exercise. What depends on the time, on
+chance or on the order of sets is left out, so that a statement has the same bytes in every run.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ....environments.sandbox import WORKSPACE
+from ....environments.snapshots import scratch_tree
+from ....environments.snapshots.test_run.test_runner import Crossing, run_tests
+from ...base import CallResult, FailingCall, SessionLine
+from ...python.hidden_tests import split_test_id
+from ...python.source import parse_or_empty
+from ...python.source_tree import SourceTree
+from ..limits import OVERLOAD, suite_limit
+from ..measured_stages import Stages
+from .sessions import MAX_LINES, RecordedCall, Session, recorded_calls, sessions_of, shortened
+
+MAX_TESTS = 3
+MAX_SESSIONS = 240
+MAX_WRONG, MAX_SHORTENED, MAX_ROUNDS = 8, 3, 4
+HASH_SEEDS = (0, 1)
+_FOLDER = Path(__file__).parent
+_TRACER = ("public_names", "literal_forms", "call_tracer")
+
+Outcomes = Sequence[Mapping[str, Any]]
+"""The outcome of each line of a session, as ``session_runner`` reports it; empty for one that is of no use."""
+Executed = tuple[Session, Outcomes, Outcomes]
+"""A session with its outcomes on the right tree and on the exercise's."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Looks for a failing call of one exercise."""
+
+    stages: Stages  # opens sandboxes of the Snapshot
+    tree: SourceTree  # the right tree
+    exercise: Path  # the folder of the exercise's tree
+
+    async def failing_calls(self, tests: Sequence[str]) -> list[FailingCall]:
+        """Return at most one call that the first of ``tests`` make, the plainest whose result is wrong.
+
+        Raises SandboxError when a sandbox fails.
+        """
+        if self.stages.snapshot.verifier.kind != "pytest":
+            return []
+        with scratch_tree(self.stages.snapshot) as pristine:
+            recorded = await self._recorded(pristine, self._plainest(tests))
+            every = [session for number, calls in enumerate(recorded) for session in sessions_of(calls, number)]
+            shortest = sorted(dict.fromkeys(every), key=_length)[:MAX_SESSIONS]
+            executed = await self._executed(pristine, shortest, HASH_SEEDS[:1])
+            wrong = sorted((item[0] for item in executed if _differs(*item)), key=_length)[:MAX_WRONG]
+            if not wrong:
+                wrong = [session for item in executed for session in _by_attribute(*item)][:MAX_WRONG]
+            for _ in range(MAX_ROUNDS):
+                shorter = [
+                    item for session in wrong[:MAX_SHORTENED] for item in shortened(recorded[session.test], session)
+                ]
+                executed = await self._executed(pristine, list(dict.fromkeys(shorter)), HASH_SEEDS[:1])
+                more = {item[0] for item in executed if _differs(*item)} - set(wrong)
+                wrong = sorted({*wrong, *more}, key=_length)[:MAX_WRONG]
+                if not more:
+                    break
+            proven = await self._executed(pristine, wrong, HASH_SEEDS)
+            ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: _length(item[0]))
+        return [call for item in ranked[:1] if (call := _compared(*item)) is not None]
+
+    def _plainest(self, tests: Sequence[str]) -> list[str]:
+        """Return a few tests of different functions, the shortest first."""
+        first_of = {test.partition("[")[0]: test for test in reversed(tests)}
+        in_order = [test for test in tests if first_of[test.partition("[")[0]] == test]
+        return sorted(in_order, key=lambda test: _lines_of(self.tree, test))[:MAX_TESTS]
+
+    async def _recorded(self, pristine: Path, tests: Sequence[str]) -> list[list[RecordedCall]]:
+        """Return the calls of each test on the right tree."""
+        packages = sorted({self.tree.dotted_name(module.path).split(".")[0] for module in self.tree.modules()})
+        files = [path for path in self.tree.python_files if self.tree.is_test(path)]
+        parts = tuple((_FOLDER / f"{name}.py").read_text("utf-8") for name in _TRACER)
+        sandbox = await self.stages.open(pristine)
+        try:
+            run = await run_tests(
+                sandbox,
+                self.stages.snapshot.verifier,
+                tests,
+                timeout_s=suite_limit(self.stages.snapshot),
+                crossing=Crossing(parts, {"packages": packages, "tests": files}),
+            )
+        finally:
+            await sandbox.close()
+        return [recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests]
+
+    async def _executed(self, pristine: Path, sessions: Sequence[Session], hash_seeds: Sequence[int]) -> list[Executed]:
+        """Return the sessions with their outcomes on both trees, where these are the same with all seeds of hashes."""
+        if not sessions:
+            return []
+        right, wrong = [
+            _steady([await self._run(tree, sessions, seed) for seed in hash_seeds])
+            for tree in (pristine, self.exercise)
+        ]
+        return [item for item in zip(sessions, right, wrong, strict=True) if item[1] and item[2]]
+
+    async def _run(self, tree: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
+        """Return the outcomes of the sessions on one tree; none when the run ends early."""
+        verifier = self.stages.snapshot.verifier
+        job = {
+            "path": [f"{WORKSPACE}/{item}".removesuffix("/.") for item in verifier.python_path],
+            "imports": sorted({line for session in sessions for line in session.imports}),
+            "sessions": [[*session.imports, *session.lines] for session in sessions],
+        }
+        limit = suite_limit(self.stages.snapshot)
+        sandbox = await self.stages.open(tree)
+        try:
+            result = await sandbox.exec(
+                ["python", "-c", (_FOLDER / "session_runner.py").read_text("utf-8")],
+                stdin=json.dumps(job).encode(),
+                env={"PYTHONHASHSEED": str(hash_seed)},
+                timeout_s=OVERLOAD * limit,
+                cpu_s=limit,
+                idle_s=limit,
+            )
+        finally:
+            await sandbox.close()
+        try:
+            outcomes: list[Outcomes] = json.loads(result.output.decode("utf-8", "replace").strip().splitlines()[-1])
+        except (ValueError, IndexError):
+            return [()] * len(sessions)
+        return [
+            item[len(session.imports) :] if len(item) == len(session.imports) + len(session.lines) else ()
+            for session, item in zip(sessions, outcomes, strict=True)
+        ]
+
+
+def _steady(runs: Sequence[list[Outcomes]]) -> list[Outcomes]:
+    """Return the outcomes that all runs agree on; the others are empty."""
+    return [items[0] if all(item == items[0] for item in items) else () for items in zip(*runs, strict=True)]
+
+
+def _differs(session: Session, right: Outcomes, wrong: Outcomes) -> bool:
+    """Return whether the call of a session, which may still be long, can be shown with two different results."""
+    return _compared(replace(session, lines=session.lines[-1:]), right[-1:], wrong[-1:]) is not None
+
+
+def _compared(session: Session, right: Outcomes, wrong: Outcomes) -> FailingCall | None:
+    """Return the failing call that a session shows; None when it shows none that can be printed."""
+    setup, expected, actual = right[:-1], _result(right[-1]), _result(wrong[-1])
+    if expected is None or actual is None or expected == actual or (expected.kind == "raises") != session.raised:
+        return None
+    if "0x..." in expected.text + expected.printed or len(session.lines) > MAX_LINES:
+        return None
+    before = [_result(item) for item in setup]
+    if before != [_result(item) for item in wrong[:-1]] or any(
+        item is None or item.kind == "raises" for item in before
+    ):
+        return None
+    shown = [item.printed + item.text for item in before if item is not None]
+    lines = [SessionLine(line, text) for line, text in zip(session.lines, shown, strict=False)]
+    return FailingCall(session.imports, tuple(lines), session.call, expected, actual)
+
+
+def _result(outcome: Mapping[str, Any]) -> CallResult | None:
+    """Return what a line gives; None when that cannot be printed."""
+    if outcome["printed"] is None or (outcome["kind"] != "nothing" and not outcome["text"]):
+        return None
+    return CallResult(outcome["kind"], outcome["text"], outcome["printed"])
+
+
+def _by_attribute(session: Session, right: Outcomes, wrong: Outcomes) -> Iterable[Session]:
+    """Yield sessions that ask for an attribute of the call's result, where the trees differ in that."""
+    both = right[-1]["attributes"], wrong[-1]["attributes"]
+    tree = ast.parse(session.call).body[0]
+    if not isinstance(tree, ast.Expr) or not isinstance(tree.value, ast.Call):
+        return
+    for name in both[0].keys() & both[1].keys() if len(right) == len(wrong) else ():
+        if both[0][name] != both[1][name]:
+            yield replace(session, lines=(*session.lines[:-1], f"{session.call}.{name}"))
+
+
+def _length(session: Session) -> tuple[int, str]:
+    """Return how much a reader has to read; every further line costs as much as 40 characters."""
+    return 40 * len(session.lines) + sum(map(len, session.lines)), "\n".join(session.lines)
+
+
+def _lines_of(tree: SourceTree, test: str) -> int:
+    """Return the number of lines of a test function; a large number when it cannot be found."""
+    path, names = split_test_id(test)
+    for node in ast.walk(parse_or_empty(tree.python_files.get(path, b""))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and names and node.name == names[-1]:
+            return (node.end_lineno or node.lineno) - node.lineno
+    return 1000

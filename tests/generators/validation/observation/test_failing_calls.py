@@ -1,0 +1,254 @@
+"""Observation: of the calls that failing tests make, one whose result is wrong, as a user can type it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from helpers.deleted_total import snapshot_of
+from helpers.small_tasks import PROJECT
+
+from etude.environments.snapshots import make_patch, scratch_tree
+from etude.generators.base import CallResult, SessionLine
+from etude.generators.python.source_tree import SourceTree
+from etude.generators.validation.measured_stages import Stages
+from etude.generators.validation.observation.failing_calls import Observation
+
+LIBRARY = '''"""Books on shelves."""
+
+import datetime
+import random
+
+
+def shorten(title, width=20, *, mark="..."):
+    """Return the title, with a mark where it is cut."""
+    if len(title) <= width:
+        return title
+    return title[: width - len(mark)] + mark
+
+
+def due(day, weeks):
+    """Return the day on which a book is due."""
+    return day + datetime.timedelta(weeks=weeks)
+
+
+def titles(books):
+    """Yield the titles."""
+    for book in books:
+        yield book.title()
+
+
+def age(year):
+    """Return the age of a book in years."""
+    return datetime.date.today().year - year
+
+
+def pick(books):
+    """Return any book."""
+    return random.choice(books)
+
+
+def apply(function, title):
+    """Return what a function makes of a title."""
+    return function(title).strip()
+
+
+def tagged(prefix):
+    """Return a function that puts a prefix before titles."""
+
+    def tag(title):
+        return prefix + title
+
+    return tag
+
+
+class Shelf:
+    """Room for books."""
+
+    def __init__(self, room=10):
+        self.room = room
+        self._books = []
+
+    def put(self, title):
+        if len(self._books) >= self.room:
+            raise OverflowError("the shelf is full")
+        self._books.append(title)
+
+    def __len__(self):
+        return len(self._books)
+
+    @property
+    def first(self):
+        return self._books[0]
+
+
+class Card:
+    """A card with a name."""
+
+    def __init__(self, name):
+        self.name = name.lower()
+'''
+TESTS = """import datetime
+
+import pytest
+
+from library import Card, Shelf, age, apply, due, pick, shorten, tagged, titles
+
+
+def test_short():
+    assert shorten("Emma") == "Emma"
+
+
+def test_long():
+    assert shorten("Pride and Prejudice", 10, mark="~") == "Pride and~"
+
+
+def test_due():
+    assert due(datetime.date(2024, 2, 1), weeks=4) == datetime.date(2024, 2, 29)
+
+
+def test_titles():
+    assert list(titles(["emma", "ulysses"])) == ["Emma", "Ulysses"]
+
+
+def test_age():
+    assert age(datetime.date.today().year - 3) == 3
+
+
+def test_pick():
+    assert pick(["emma"]) == "emma"
+
+
+def test_apply():
+    assert apply(lambda text: text.upper() + " ", "emma") == "EMMA"
+
+
+def test_tagged():
+    assert tagged("the ")("waves") == "the waves"
+
+
+def test_full_shelf():
+    shelf = Shelf(room=1)
+    shelf.put("Emma")
+    assert len(shelf) == 1
+    with pytest.raises(OverflowError):
+        shelf.put("Ulysses")
+
+
+def test_first():
+    shelf = Shelf()
+    assert len(shelf) == 0
+    shelf.put("Emma")
+    shelf.put("Ulysses")
+    assert shelf.first == "Emma"
+
+
+def test_card():
+    assert Card("EMMA").name == "emma"
+
+
+def test_own_object():
+    class Title(str):
+        pass
+
+    assert shorten(Title("Emma")) == "Emma"
+"""
+MODULE = "src/library/__init__.py"
+FILES = {
+    "pyproject.toml": PROJECT.format(name="library"),
+    MODULE: LIBRARY,
+    "tests/test_library.py": TESTS,
+}
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory):
+    return snapshot_of(tmp_path_factory.mktemp("source") / "library", FILES)
+
+
+@pytest.fixture
+def observed(snapshot):
+    """Return ``observed(right, wrong, test)``, which replaces a text of the package and observes the test."""
+
+    def observe(right, wrong, *tests):
+        with scratch_tree(snapshot, patch(right, wrong)) as exercise:
+            observation = Observation(Stages(snapshot), SourceTree.of(snapshot), exercise)
+            return asyncio.run(observation.failing_calls([f"tests/test_library.py::{test}" for test in tests]))
+
+    return observe
+
+
+def patch(right, wrong):
+    assert right in LIBRARY
+    return make_patch({MODULE: LIBRARY.encode()}, {MODULE: LIBRARY.replace(right, wrong).encode()})
+
+
+def test_a_call_shows_what_it_gives_and_what_it_should(observed):
+    (call,) = observed("<= width", "< 0", "test_short")
+    assert (call.imports, call.setup, call.call) == (("from library import shorten",), (), "shorten('Emma')")
+    assert call.expected == CallResult("value", "'Emma'") and call.actual == CallResult("value", "'Emma...'")
+
+
+def test_arguments_that_are_not_defaults_are_written(observed):
+    (call,) = observed("width - len(mark)", "width", "test_long")
+    assert call.call == "shorten('Pride and Prejudice', width=10, mark='~')"
+
+
+def test_values_of_the_standard_library_are_written_with_their_imports(observed):
+    (call,) = observed("day + ", "day - ", "test_due")
+    assert call.imports == ("import datetime", "from library import due")
+    assert call.call == "due(datetime.date(2024, 2, 1), 4)"
+    assert call.expected.text == "datetime.date(2024, 2, 29)"
+
+
+def test_the_items_of_an_iterator_are_shown(observed):
+    (call,) = observed("book.title()", "book", "test_titles")
+    assert call.call == "list(titles(['emma', 'ulysses']))" and call.actual.text == "['emma', 'ulysses']"
+
+
+def test_a_lambda_is_quoted_and_a_function_that_a_call_gives_can_be_called(observed):
+    (call,) = observed(".strip()", "", "test_apply")
+    assert call.call == """apply(lambda text: text.upper() + " ", 'emma')"""
+    (call,) = observed("prefix + title", "title + prefix", "test_tagged")
+    assert call.call == "tagged('the ')('waves')"
+
+
+def test_an_object_is_made_first_and_lines_that_do_not_matter_are_left_out(observed):
+    (call,) = observed(">= self.room", "> self.room", "test_full_shelf")
+    assert call.setup == (SessionLine("shelf = Shelf(room=1)"), SessionLine("shelf.put('Emma')"))
+    assert call.call == "shelf.put('Ulysses')" and call.actual == CallResult("nothing", "")
+    assert call.expected == CallResult("raises", "OverflowError: the shelf is full")
+    (call,) = observed("_books[0]", "_books[-1]", "test_first")
+    assert [line.text for line in call.setup] == ["shelf = Shelf()", "shelf.put('Emma')", "shelf.put('Ulysses')"]
+    assert call.call == "shelf.first" and call.expected.text == "'Emma'"
+
+
+def test_an_attribute_is_asked_for_when_the_object_itself_shows_nothing(observed):
+    (call,) = observed("name.lower()", "name", "test_card")
+    assert call.call == "Card('EMMA').name" and call.actual.text == "'EMMA'"
+
+
+def test_nothing_is_shown_that_depends_on_the_day_or_on_chance(observed):
+    assert observed("year - year", "year + year", "test_age") == []
+    assert observed("random.choice(books)", "random.choice(books) + '!'", "test_pick") == []
+
+
+def test_nothing_is_shown_when_an_argument_cannot_be_written(observed):
+    assert observed("<= width", "< 0", "test_own_object") == []
+
+
+def test_the_shortest_of_some_tests_is_shown_and_every_run_gives_the_same(observed):
+    tests = ("test_long", "test_own_object", "test_short")
+    runs = [observed("return title\n", "return title[1:]\n", *tests) for _ in range(2)]
+    assert runs[0] == runs[1] and runs[0][0].call == "shorten('Emma')"
+
+
+def test_the_lines_run_as_they_are_printed(observed, snapshot):
+    (call,) = observed("_books[0]", "_books[-1]", "test_first")
+    program = "\n".join([*call.imports, *(line.text for line in call.setup), f"print(repr({call.call}))"])
+    with scratch_tree(snapshot, patch("_books[0]", "_books[-1]")) as exercise:
+        for tree, result in ((snapshot.tree, call.expected), (exercise, call.actual)):
+            done = subprocess.run([sys.executable, "-c", program], cwd=tree / "src", capture_output=True, text=True)
+            assert done.stdout.strip() == result.text, done.stderr
