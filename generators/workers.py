@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ..environments.sandbox.kernel.linux import die_with_parent
 from ..environments.snapshots import open_snapshot
@@ -61,7 +62,8 @@ def verdicts(
         }
         try:
             while judging or screening:
-                for future in wait([*judging, *screening], return_when=FIRST_COMPLETED).done:
+                running: list[Future[Any]] = [*judging, *screening]
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
                     if future in judging:
                         yield judging.pop(future), future.result()
                         continue

@@ -20,6 +20,7 @@ import sys
 import time
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -142,7 +143,7 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
             for number, trial in enumerate(job["trials"]):
                 expected = sum(seconds.get(test, 0.0) for test in trial["tests"])
                 limit = job["extra_s"] + job["factor"] * expected if seconds else job["control_s"]
-                result = fork(lambda trial=trial: run(trial, items, functions), limit)
+                result = fork(partial(run, trial, items, functions), limit)
                 seconds = seconds or result["seconds"]  # the first trial is the unchanged package
                 send("trial", id=str(number), **{name: result[name] for name in ("cause", "passed", "outcomes")})
                 if not seconds:

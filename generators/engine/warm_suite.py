@@ -18,7 +18,10 @@ CPU_FACTOR, CPU_EXTRA_S = 10.0, 1.0
 """A trial may use CPU_EXTRA_S seconds of CPU time and CPU_FACTOR times what its tests use in the unchanged package."""
 TIMEOUT, ENDED = "timeout", "ended early"
 """Causes of trials whose change the tests noticed without an outcome."""
-_SHAPES = {**RUN_SHAPES, "trial": {"id": str, "cause": str, "passed": list, "outcomes": dict}}
+_SHAPES: dict[str, dict[str, type]] = {
+    **RUN_SHAPES,
+    "trial": {"id": str, "cause": str, "passed": list, "outcomes": dict},
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,7 +34,7 @@ def _assignment(code: ModuleCode, node: ast.Assign | ast.AnnAssign) -> Iterator[
             yield from code.removed("rebinding", node)
 
 
-def _is_only_definition(code: ModuleCode, node: ast.stmt, targets: list[ast.expr]) -> bool:
+def _is_only_definition(code: ModuleCode, node: ast.stmt, targets: Sequence[ast.expr]) -> bool:
     """Return whether an attribute would not exist at all without the assignment, which a traceback would say."""
     owner = code.owner(node)
     names = {target.attr for target in targets if isinstance(target, ast.Attribute)}

@@ -112,7 +112,7 @@ class TestStages:
             self.snapshot, make_patch(read_files(self.snapshot.tree, candidate.exercise), candidate.exercise)
         ) as full:
             await self.stages.v0(tree, candidate, full)
-            return await self.stages.v1_v2(full, candidate)
+            return await self.stages.v1_v2(full, candidate, self.snapshot.baseline.passed)
 
     async def _noticed(
         self, workspace: Path, oracle: _Oracle, versions: Sequence[Version], limit: float, tests: WrittenTests

@@ -117,7 +117,8 @@ class FixedReads:
             and len(node.args) == 1
             and not (node.func.id == "len" and not hasattr(value, "__len__"))
         ):
-            return {"bool": bool, "len": len, "callable": callable}[node.func.id](value)
+            builtins: dict[str, Any] = {"bool": bool, "len": len, "callable": callable}
+            return builtins[node.func.id](value)
         if node.func.id == "isinstance" and len(node.args) == 2:
             kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             types = [_TYPES.get(ast.unparse(item)) for item in kinds]

@@ -166,10 +166,11 @@ def _message(file: SourceFile, node: ast.Raise) -> str:
         return ""
     value = node.exc.args[0]
     if isinstance(value, ast.Name):
+        name = value.id
         parent = file.parents[node]
         block = next(item for item in (getattr(parent, "body", []), getattr(parent, "orelse", [])) if node in item)
         for item in block:
-            if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == value.id:
+            if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == name:
                 value = item.value
     text = ast.unparse(value)
     return f"``{text}``" if "`" in text else f"`{text}`"

@@ -106,11 +106,11 @@ def _reads(function: Function, name: str) -> list[ast.expr]:
         if isinstance(statement, ast.If):
             in_test = [node for node in ast.walk(statement.test) if node in loads]
             if in_test:
-                return reads + in_test  # type: ignore[operator]
+                return reads + in_test
         elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             if any(isinstance(item, ast.Name) and item.id == name for item in targets):
-                return reads + [node for node in ast.walk(statement.value) if node in loads]  # type: ignore[operator]
+                return reads + [node for node in ast.walk(statement.value) if node in loads]
         raise Rejected("v0_not_exact", f"{function.name} may bind {name} again")
     return reads
 

@@ -53,9 +53,9 @@ class ModuleStatement:
         if behaviours:
             paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))
         paragraphs += self._restored()
-        names = interface_lines(context.interface)
-        if names:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(names))
+        interface = interface_lines(context.interface)
+        if interface:
+            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(interface))
         return "\n\n".join(paragraphs) + "\n"
 
     def _state(self) -> str:

@@ -29,11 +29,11 @@ def _iterator(code: ModuleCode, node: Function, returns: list[ast.Return]) -> It
             yield from code.spliced("iterator", code.span(value), b"self", item)
         elif value is not None and code.text(value) != b"self":
             yield from code.spliced("iterator", code.span(value), b"list(" + code.text(value) + b")", item)
-    for item in ast.walk(node):
-        if isinstance(item, ast.YieldFrom):
-            yield from code.spliced("iterator", code.span(item), b"yield " + code.text(item.value), item)
-        elif isinstance(item, ast.For) and isinstance(item.iter, ast.Name | ast.Attribute | ast.Call):
-            yield from code.replaced("iterator", item.iter, b"list(" + code.text(item.iter) + b")[1:]")
+    for part in ast.walk(node):
+        if isinstance(part, ast.YieldFrom):
+            yield from code.spliced("iterator", code.span(part), b"yield " + code.text(part.value), part)
+        elif isinstance(part, ast.For) and isinstance(part.iter, ast.Name | ast.Attribute | ast.Call):
+            yield from code.replaced("iterator", part.iter, b"list(" + code.text(part.iter) + b")[1:]")
 
 
 def _next(code: ModuleCode, node: Function, returns: list[ast.Return]) -> Iterator[Site]:
