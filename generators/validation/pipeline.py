@@ -12,6 +12,7 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V7 | the agent can read what hidden tests ask for by name or wording |
 | V4 | nothing that the agent can read holds the solution |
 
+Where the statement asks for it, a failing call is looked for after V2 (``observation/``), and shown as it was executed.
 Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``.
 
 Test files that mention what was removed: V1 and V2 run on copies without these names (``HiddenTests.rewritten``), so
@@ -72,8 +73,8 @@ class Validator:
             measured = await self.stages.v1_v2(full, candidate)
             if candidate.observe_calls:
                 affected = set(candidate.hidden_tests.affected)
-                tests = [test for test in measured.failing if test in affected] or measured.failing
-                calls = await Observation(self.stages, tree, full).failing_calls(tests)
+                failing = [test for test in measured.failing if test in affected] or measured.failing
+                calls = await Observation(self.stages, tree, full).failing_calls(failing)
                 measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         tests = candidate.hidden_tests

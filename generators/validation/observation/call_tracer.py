@@ -165,7 +165,7 @@ class CallTracer:
     def _construction(self, frame: types.FrameType, first: Any, line: Line, forms: Forms) -> dict[str, Any] | None:
         is_new = frame.f_code.co_name == "__new__"
         built = first if is_new else type(first)
-        if not isinstance(built, type) or (is_new and isinstance(built.__init__, types.FunctionType)):
+        if not isinstance(built, type) or (is_new and isinstance(getattr(built, "__init__", None), types.FunctionType)):
             raise Unwritable
         function = next(
             (item for item in unwrapped(getattr(built, frame.f_code.co_name)) if item.__code__ is frame.f_code), None
