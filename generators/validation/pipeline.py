@@ -13,6 +13,7 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V7 | the agent can read what hidden tests ask for by name or wording |
 | V4 | nothing that the agent can read holds the solution |
 
+Where the statement asks for it, a failing call is looked for after V2 (``observation/``), and shown as it was executed.
 Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``. Candidates
 whose agents hand in tests or an answer have their own stages, with the same claims: see ``deliverables``.
 

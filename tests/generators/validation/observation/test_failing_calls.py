@@ -79,6 +79,9 @@ class Shelf:
     def __len__(self):
         return len(self._books)
 
+    def __iter__(self):
+        return iter(self._books)
+
     @property
     def first(self):
         return self._books[0]
@@ -145,6 +148,13 @@ def test_first():
     assert shelf.first == "Emma"
 
 
+def test_iteration():
+    shelf = Shelf()
+    shelf.put("Emma")
+    shelf.put("Ulysses")
+    assert [book for book in shelf] == ["Emma", "Ulysses"]
+
+
 def test_card():
     assert Card("EMMA").name == "emma"
 
@@ -206,6 +216,11 @@ def test_values_of_the_standard_library_are_written_with_their_imports(observed)
 def test_the_items_of_an_iterator_are_shown(observed):
     (call,) = observed("book.title()", "book", "test_titles")
     assert call.call == "list(titles(['emma', 'ulysses']))" and call.actual.text == "['emma', 'ulysses']"
+
+
+def test_a_loop_over_an_object_is_shown_as_a_list(observed):
+    (call,) = observed("iter(self._books)", "iter(self._books[1:])", "test_iteration")
+    assert call.call == "list(shelf)" and call.expected.text == "['Emma']" and call.actual.text == "[]"
 
 
 def test_a_lambda_is_quoted_and_a_function_that_a_call_gives_can_be_called(observed):
