@@ -59,6 +59,8 @@ class Report(Counts):
     seed: int  # the seed
     count: int  # most candidates per source and generator
     per_source: dict[str, Counts] = field(default_factory=dict)  # the same counts for each package
+    per_generator: dict[str, Counts] = field(default_factory=dict)  # the same counts for each generator
+    not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
     seconds: float = 0.0  # wall time of this run
 
@@ -91,8 +93,8 @@ def generate(
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
     With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
     language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
-    Names, knobs and ``out`` are checked before a Snapshot is built. ``all`` leaves out
-    generators that do not fit a source. Raises SnapshotError, GeneratorError, UnknownName.
+    Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a source is left out,
+    and the report says why. Raises SnapshotError, UnknownName, and GeneratorError when there is nothing to propose.
     """
     started = time.monotonic()
     makers, check_knobs = _makers(generators, knobs or {})
@@ -121,24 +123,30 @@ def generate(
     if not any_licence:
         refuse_unfree(snapshots)
     rows: list[Row] = []
+    unfit: dict[str, str] = {}
     for number, snapshot in enumerate(snapshots, 1):
-        candidates = [
-            candidate
-            for maker, own_knobs in makers
-            for candidate in _proposed(maker, own_knobs, snapshot, seed, count, optional=generators == ["all"])
-        ]
-        phase = f"{snapshot.name} {snapshot.version}" + (f" ({number} of {len(snapshots)})" if number > 1 else "")
+        name = f"{snapshot.name} {snapshot.version}"
+        candidates: list[Candidate] = []
+        for maker, own_knobs in makers:
+            try:
+                candidates += islice(maker.candidates(snapshot, seed, own_knobs), count)
+            except NotApplicable as reason:
+                unfit[f"{maker.name} on {name}"] = str(reason)
+        phase = name + (f" ({number} of {len(snapshots)})" if number > 1 else "")
         rows += _check(snapshot, candidates, journal, jobs, Settings(backend, check_knobs), phase, progress)
+    if not rows and unfit:
+        raise NotApplicable(next(iter(unfit.values())))
     if not rows:
         raise GeneratorError(
             f"nothing to propose in {', '.join(sources)}: no tested code fits the knobs; change them or take another "
             "source"
         )
     rows = without_duplicates(rows, by_digest)
-    report = Report(sources=sources, generators=names, seed=seed, count=count)
+    report = Report(sources=sources, generators=names, seed=seed, count=count, not_applicable=unfit)
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
+        report.per_generator.setdefault(row.generator, Counts()).add(row)
     if impossible:
         rows = asyncio.run(with_twins(rows, by_digest, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)
@@ -147,18 +155,6 @@ def generate(
     if report.tasks and (pack or (out / BLOBS).is_dir()):  # a set that carries its archives continues to do so
         pack_set(out, progress=progress)
     return report
-
-
-def _proposed(
-    maker: Generator, knobs: Any, snapshot: Snapshot, seed: int, count: int, *, optional: bool
-) -> list[Candidate]:
-    """Return the first candidates; none when ``optional`` and the generator does not fit the source."""
-    try:
-        return list(islice(maker.candidates(snapshot, seed, knobs), count))
-    except NotApplicable:
-        if not optional:
-            raise
-        return []
 
 
 def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Generator, Any]], CheckKnobs]:

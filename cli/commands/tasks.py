@@ -103,6 +103,9 @@ def generate(
         for source, part in report.per_source.items()
     ]
     console.show(report.row(), rows, as_json)
+    if not as_json:
+        for place, reason in report.not_applicable.items():
+            console.show_warning(f"{place} is left out: {reason}")
     if impossible and not as_json:
         print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
     if not report.tasks:

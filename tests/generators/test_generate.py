@@ -254,3 +254,15 @@ def test_sigterm_ends_a_run_that_can_be_resumed(sample_set, tmp_path):
     assert (tmp_path / JOURNAL).exists() and not (tmp_path / "tasks.jsonl").exists()
     make_set(SAMPLE, tmp_path)
     assert (tmp_path / "tasks.jsonl").read_bytes() == (sample_set[0] / "tasks.jsonl").read_bytes()
+
+
+def test_a_generator_that_does_not_fit_a_source_is_left_out_and_named(tmp_path):
+    report = make_set(SAMPLE, tmp_path, generators=["fd_function", "history_revert"], count=1, knobs={**KNOBS, **LIGHT})
+    assert list(report.per_generator) == ["fd_function"] and report.per_generator["fd_function"].tasks == 1
+    assert list(report.not_applicable) == ["history_revert on scales 1.2.0"]
+    assert "no history to read" in report.not_applicable["history_revert on scales 1.2.0"]
+
+
+def test_a_request_in_which_no_generator_fits_is_an_error_with_the_reason(tmp_path):
+    with pytest.raises(GeneratorError, match="no history to read"):
+        make_set(SAMPLE, tmp_path, generators=["history_revert", "history_pr"])
