@@ -16,7 +16,7 @@ from ...python.tested_code import TestedCode, in_seed_order
 from .bodies import STUB
 from .cascade import DeadCode, dead_after
 from .documentation import redact_entries, redact_examples
-from .knobs import Knobs
+from .knobs import CutKnobs, Knobs
 from .removal.closure import Closure
 from .removal.file_edits import all_edits, deleted_samples, stub_file_edits, undefined_names
 from .removal.name_index import NameIndex
@@ -177,7 +177,7 @@ def _removal(code: TestedCode, target: Target, affected: list[str], knobs: Knobs
     return finished_cut(closure, file, knobs)
 
 
-def finished_cut(closure: Closure, home: SourceFile, knobs: Knobs, gone: Iterable[str] = ()) -> Cut:
+def finished_cut(closure: Closure, home: SourceFile, knobs: CutKnobs, gone: Iterable[str] = ()) -> Cut:
     """Return a finished removal from the module ``home`` as a cut, without edits of the files that are ``gone``.
 
     Raises Rejected when a source file would use a name that is not defined any more.
@@ -207,7 +207,7 @@ def finished_cut(closure: Closure, home: SourceFile, knobs: Knobs, gone: Iterabl
     return cut
 
 
-def _describe(tree: SourceTree, closure: Closure, cut: Cut, knobs: Knobs) -> None:
+def _describe(tree: SourceTree, closure: Closure, cut: Cut, knobs: CutKnobs) -> None:
     """Add to ``cut`` what was absorbed, which callers were replaced and what has to be restored."""
     modules = {module.path: module for module in tree.modules()}
     cut.absorbed = [absorbed_target(modules[path], name) for path, name in closure.absorbed]

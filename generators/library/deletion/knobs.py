@@ -14,7 +14,7 @@ Mode = Literal["stub", "remove"]
 
 
 @dataclass(frozen=True)
-class Knobs:
+class CutKnobs:
     """What is deleted, and what the workspace still says about it."""
 
     mode: Mode = "stub"
@@ -31,10 +31,16 @@ class Knobs:
     """Leave private helpers and imports that only the deleted code used, which makes the task easier."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Largest share of all tests that may run the deleted code."""
-    style: StyleChoice = "seeded"
-    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""
 
     @property
     def redacts(self) -> bool:
         """Return whether documents and docstrings lose their examples."""
         return self.docs == "redact"
+
+
+@dataclass(frozen=True)
+class Knobs(CutKnobs):
+    """The knobs of deletions of one definition, whose statement has several styles."""
+
+    style: StyleChoice = "seeded"
+    """Who writes the statement: a user (``issue``), a maintainer (``instruction``), in a word (``terse``), or drawn."""

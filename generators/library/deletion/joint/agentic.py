@@ -14,7 +14,7 @@ from .....models import GeneratorRef
 from ....base import Candidate, HiddenTests, Rejection
 from ....model_endpoint import AsksModel
 from ....python.tested_code import TestedCode
-from ..knobs import Knobs
+from ..knobs import CutKnobs
 from ..target import Target
 from .clusters import TestedTargets
 from .joint_statement import JointStatement
@@ -39,7 +39,7 @@ edge cases and errors, in prose and without code", "delete": ["package.module.fu
 
 
 @dataclass(frozen=True)
-class AgenticKnobs(Knobs):
+class AgenticKnobs(CutKnobs):
     """The shared knobs, and how much the model may delete."""
 
     min_lines: Annotated[int, Field(ge=0)] = 10

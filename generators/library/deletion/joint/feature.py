@@ -11,7 +11,7 @@ from pydantic import Field
 from .....models import GeneratorRef
 from ....base import Candidate
 from ....python.tested_code import TestedCode, in_seed_order
-from ..knobs import Knobs
+from ..knobs import CutKnobs
 from .clusters import Cluster, TestedTargets
 from .feature_title import feature_title
 from .proposal import Deletion, propose
@@ -24,7 +24,7 @@ LARGE_FILES, LARGE_LINES = 3, 80
 
 
 @dataclass(frozen=True)
-class FeatureKnobs(Knobs):
+class FeatureKnobs(CutKnobs):
     """The shared knobs, and how large and how different features are."""
 
     min_lines: Annotated[int, Field(ge=0)] = 30

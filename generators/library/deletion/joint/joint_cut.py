@@ -15,7 +15,7 @@ from ..bodies import STUB
 from ..cascade import DeadCode, dead_after
 from ..documentation import redact_code_blocks, redact_entries, redact_examples
 from ..family import Cut, absorbed_target
-from ..knobs import Knobs
+from ..knobs import CutKnobs
 from ..removal.closure import Closure
 from ..removal.file_edits import all_edits, deleted_samples, stub_file_edits, undefined_names
 from ..removal.name_index import NameIndex
@@ -35,7 +35,7 @@ class JointCut(Cut):
         return {path: apply_edits(tree.read(path), edits) for path, edits in self.edits.items()} | self.documents
 
 
-def joint_cut(code: TestedCode, targets: Sequence[Target], affected: Sequence[str], knobs: Knobs) -> JointCut:
+def joint_cut(code: TestedCode, targets: Sequence[Target], affected: Sequence[str], knobs: CutKnobs) -> JointCut:
     """Return the cut that deletes ``targets``. In mode ``remove``, names go too as far as nothing else needs them."""
     closure = _largest_removal(code, targets, affected) if knobs.mode == "remove" else None
     cut = JointCut()

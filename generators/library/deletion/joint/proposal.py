@@ -17,7 +17,7 @@ from ....python.source import Module, parse, words
 from ....python.source_tree import SourceTree
 from ....python.tested_code import TestedCode
 from ..bodies import parsed
-from ..knobs import Knobs
+from ..knobs import CutKnobs
 from ..target import Target
 from .clusters import TestedTargets
 from .joint_cut import JointCut, joint_cut, joint_probes
@@ -47,7 +47,7 @@ class Deletion:
         return f"{self.targets[0].module.path}::{slug}_{digest[:6]}"
 
 
-def propose(code: TestedCode, deletion: Deletion, reference: GeneratorRef, knobs: Knobs) -> Candidate:
+def propose(code: TestedCode, deletion: Deletion, reference: GeneratorRef, knobs: CutKnobs) -> Candidate:
     """Return the candidate that deletes the definitions; a deletion that cannot be made is blocked."""
     tree = code.tree
     blocked = None
@@ -107,7 +107,7 @@ def _features(
     }
 
 
-def _parts(tree: SourceTree, deletion: Deletion, cut: JointCut, exercise: Files, knobs: Knobs) -> list[Part]:
+def _parts(tree: SourceTree, deletion: Deletion, cut: JointCut, exercise: Files, knobs: CutKnobs) -> list[Part]:
     """Return the definitions that the statement names, by file and class, with their uses."""
     missing = [*cut.stubbed, *cut.removed]
     callers = callers_within(missing)

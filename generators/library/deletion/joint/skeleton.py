@@ -13,7 +13,7 @@ from .....models import GeneratorRef
 from .....registry import did_you_mean
 from ....base import Candidate
 from ....python.tested_code import TestedCode, in_seed_order
-from ..knobs import Knobs
+from ..knobs import CutKnobs
 from ..target import Target
 from .clusters import TestedTargets
 from .proposal import Deletion, propose
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SkeletonKnobs(Knobs):
+class SkeletonKnobs(CutKnobs):
     """The shared knobs, and which part of the package becomes a skeleton."""
 
     mode: Literal["stub"] = "stub"

@@ -21,7 +21,7 @@ from ..bodies import STUB, body_edits, body_span, code_lines
 from ..cascade import DeadCode, dead_after
 from ..documentation import redact_docstring, redact_examples
 from ..family import Cut, finished_cut
-from ..knobs import Knobs, Mode
+from ..knobs import CutKnobs, Mode
 from ..removal.closure import Closure
 from ..removal.name_index import NameIndex
 from ..target import Target
@@ -37,7 +37,7 @@ _TRIVIAL = {"none": "return None", "true": "return True", "empty": "return ''"}
 
 
 @dataclass(frozen=True)
-class ModuleKnobs(Knobs):
+class ModuleKnobs(CutKnobs):
     """The shared knobs; a module is removed with its file, and is larger than a function."""
 
     mode: Mode = "remove"
