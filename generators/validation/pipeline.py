@@ -84,7 +84,8 @@ class Validator:
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
-        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend)
+        keeps = bool(tests.added)  # what fails in the workspace are the candidate's own tests
+        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend, keeps_behaviour=keeps)
 
     def _tree(self, files: Files) -> AbstractContextManager[Path]:
         """Return a context whose value is a copy of the Snapshot's tree with these files, removed at its end."""

@@ -116,10 +116,11 @@ def _is_renamable(symbol: Symbol) -> bool:
         if not (in_package or symbol.index.tree.is_test(file.path)):
             continue
         for constant in file.constants:
-            if symbol.name not in constant.value or (in_package and symbol.kind != "class"):
+            text = str(constant.value)
+            if symbol.name not in text or (in_package and symbol.kind != "class"):
                 continue
-            is_listed = constant.value == symbol.name and in_package
-            if not is_listed and symbol.name in words(constant.value.encode()) and not _is_docstring(file, constant):
+            is_listed = text == symbol.name and in_package
+            if not is_listed and symbol.name in words(text.encode()) and not _is_docstring(file, constant):
                 return False
     return True
 

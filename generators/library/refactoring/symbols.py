@@ -66,16 +66,17 @@ class Symbol:
     def references(self, file: SourceFile) -> list[ast.Name | ast.Attribute]:
         """Return the names and attributes of a file that refer to it, in the order of the source."""
         if self.owner is not None:
-            nodes = [node for node in ast.walk(file.tree) if isinstance(node, ast.Attribute) and node.attr == self.name]
-            return sorted(nodes, key=lambda node: file.span(node)[1])
+            members = [node for node in ast.walk(file.tree) if isinstance(node, ast.Attribute)]
+            return sorted((node for node in members if node.attr == self.name), key=lambda node: file.span(node)[1])
         local = {self.name, *(name for name, target in file.imports.items() if target.endswith(f".{self.name}"))}
         nodes = [
             node
             for node in ast.walk(file.tree)
-            if ((isinstance(node, ast.Name) and node.id in local) or _is_attribute(node, self.name))
-            and self.index.resolve(file, node) == self.dotted
+            if (isinstance(node, ast.Name) and node.id in local)
+            or (isinstance(node, ast.Attribute) and node.attr == self.name)
         ]
-        return sorted(nodes, key=lambda node: file.span(node)[1])  # type: ignore[arg-type, return-value]
+        resolved = [node for node in nodes if self.index.resolve(file, node) == self.dotted]
+        return sorted(resolved, key=lambda node: file.span(node)[1])
 
     def imports(self, file: SourceFile) -> list[tuple[ast.ImportFrom, ast.alias]]:
         """Return the imports of a file that name it."""
@@ -141,7 +142,9 @@ def with_imports(source: bytes, *modules: str) -> bytes:
     if not lines:
         return source
     spans = SyntaxSpans(source)
-    leading = [node for node in body[:1] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    leading: list[ast.stmt] = [
+        node for node in body[:1] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
     leading += [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     if leading:
         end = line_span(source, spans.span(leading[-1]))[1]

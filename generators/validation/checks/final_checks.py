@@ -48,8 +48,14 @@ class CheckKnobs:
             raise GeneratorError("assurance out_of_process needs recorded calls; set behaviour to true")
 
 
-async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str) -> Task:
-    """Return the task with its statement completed, its strength and its features. Raises Rejected."""
+async def finished(
+    task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str, *, keeps_behaviour: bool = False
+) -> Task:
+    """Return the task with its statement completed, its strength and its features. Raises Rejected.
+
+    ``keeps_behaviour`` says that the solution changes no behaviour that the workspace has, so that the tests which
+    pass there count for the strength.
+    """
     trees = Materials(task, snapshot)
     exercise = await asyncio.to_thread(Exercise.of, task, trees)
     items = await asyncio.to_thread(missing_items, task, trees, exercise)
@@ -62,7 +68,7 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
         raise Rejected("v4_leak", str(task_leaks[0]))
     if copy := await asyncio.to_thread(compiled_copy, trees.agent_tree, exercise.secret_pieces):
         raise Rejected("v4_leak", copy)
-    tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend)
+    tested = await strength(complete, trees, exercise, most=knobs.mutants, every_test=keeps_behaviour, backend=backend)
     if tested.value is not None and tested.value < knobs.min_strength:
         missed = ", ".join(tested.survivors[:3])
         detail = f"the tests notice {tested.value:.0%} of {tested.tried} mistakes; not {missed}"

@@ -37,15 +37,24 @@ def sample(task: Task, exercise: Exercise, most: int) -> list[tuple[str, Mutant]
 
 
 async def strength(
-    task: Task, trees: Materials, exercise: Exercise, *, most: int = MUTANTS, backend: str = "auto"
+    task: Task,
+    trees: Materials,
+    exercise: Exercise,
+    *,
+    most: int = MUTANTS,
+    every_test: bool = False,
+    backend: str = "auto",
 ) -> Strength:
     """Run each mutant on FAIL_TO_PASS until its first failure, in one sandbox that is reset in between.
 
-    A mutant that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
+    With ``every_test`` it is run on PASS_TO_PASS too: those tests decide where a solution keeps all behaviour. A mutant
+    that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
     """
     chosen = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0)
+    if every_test:
+        task = task.model_copy(update={"FAIL_TO_PASS": [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]})
     async with open_attempts(task, trees, exercise.after, backend) as attempts:
         survivors = [
             f"{path}:{mutant.line} {mutant.operator}"
