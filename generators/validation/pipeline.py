@@ -106,7 +106,10 @@ class Validator:
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
-        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend, self.warm)
+        keeps = bool(tests.added)  # what fails in the workspace are the candidate's own tests
+        return await finished(
+            task, self.snapshot, self.leaks, self.knobs, self.backend, self.warm, keeps_behaviour=keeps
+        )
 
     async def _visible_suite(self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path) -> None:
         tests = candidate.hidden_tests

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TESTS = """
 
 def _source_of_typed_module():
-    with open(importlib.import_module("{dotted}").__file__, encoding="utf-8") as file:
+    with open(importlib.import_module("{dotted}").__spec__.origin, encoding="utf-8") as file:
         return file.read()
 
 

@@ -21,13 +21,13 @@ def test_{name}_is_one_object_in_both_modules():
 def test_{name}_is_defined_in_its_new_module():
     module = importlib.import_module("{new}")
     assert module.{name}.__module__ == "{new}"
-    with open(module.__file__, encoding="utf-8") as file:
+    with open(module.__spec__.origin, encoding="utf-8") as file:
         names = [getattr(node, "name", "") for node in ast.parse(file.read()).body]
     assert "{name}" in names
 
 
 def test_{name}_is_no_longer_defined_in_its_old_module():
-    with open(importlib.import_module("{old}").__file__, encoding="utf-8") as file:
+    with open(importlib.import_module("{old}").__spec__.origin, encoding="utf-8") as file:
         nodes = ast.walk(ast.parse(file.read()))
     assert importlib.import_module("{new}").{name}.__module__ == "{new}"
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

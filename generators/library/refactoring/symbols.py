@@ -66,19 +66,17 @@ class Symbol:
     def references(self, file: SourceFile) -> list[ast.Name | ast.Attribute]:
         """Return the names and attributes of a file that refer to it, in the order of the source."""
         if self.owner is not None:
-            attributes = [
-                node for node in ast.walk(file.tree) if isinstance(node, ast.Attribute) and node.attr == self.name
-            ]
-            return sorted(attributes, key=lambda node: file.span(node)[1])
+            members = [node for node in ast.walk(file.tree) if isinstance(node, ast.Attribute)]
+            return sorted((node for node in members if node.attr == self.name), key=lambda node: file.span(node)[1])
         local = {self.name, *(name for name, target in file.imports.items() if target.endswith(f".{self.name}"))}
         nodes = [
             node
             for node in ast.walk(file.tree)
-            if isinstance(node, ast.Name | ast.Attribute)
-            and ((isinstance(node, ast.Name) and node.id in local) or _is_attribute(node, self.name))
-            and self.index.resolve(file, node) == self.dotted
+            if (isinstance(node, ast.Name) and node.id in local)
+            or (isinstance(node, ast.Attribute) and node.attr == self.name)
         ]
-        return sorted(nodes, key=lambda node: file.span(node)[1])
+        resolved = [node for node in nodes if self.index.resolve(file, node) == self.dotted]
+        return sorted(resolved, key=lambda node: file.span(node)[1])
 
     def imports(self, file: SourceFile) -> list[tuple[ast.ImportFrom, ast.alias]]:
         """Return the imports of a file that name it."""

@@ -50,9 +50,20 @@ class CheckKnobs:
 
 
 async def finished(
-    task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str, warm: WarmSuite | None = None
+    task: Task,
+    snapshot: Snapshot,
+    leaks: LeakCheck,
+    knobs: CheckKnobs,
+    backend: str,
+    warm: WarmSuite | None = None,
+    *,
+    keeps_behaviour: bool = False,
 ) -> Task:
-    """Return the task with its statement completed, its strength and its features. Raises Rejected."""
+    """Return the task with its statement completed, its strength and its features. Raises Rejected.
+
+    ``keeps_behaviour`` says that the solution changes no behaviour that the workspace has, so that the tests which
+    pass there count for the strength.
+    """
     trees = Materials(task, snapshot)
     exercise = await asyncio.to_thread(Exercise.of, task, trees)
     items = await asyncio.to_thread(missing_items, task, trees, exercise)
@@ -65,7 +76,8 @@ async def finished(
         raise Rejected("v4_leak", str(task_leaks[0]))
     if copy := await asyncio.to_thread(compiled_copy, trees.agent_tree, exercise.secret_pieces):
         raise Rejected("v4_leak", copy)
-    tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend, warm=warm)
+    every = keeps_behaviour
+    tested = await strength(complete, trees, exercise, most=knobs.mutants, every_test=every, backend=backend, warm=warm)
     if tested.value is not None and tested.value < knobs.min_strength:
         missed = ", ".join(tested.survivors[:3])
         detail = f"the tests notice {tested.value:.0%} of {tested.tried} mistakes; not {missed}"

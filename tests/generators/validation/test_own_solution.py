@@ -76,6 +76,7 @@ def test_a_candidate_with_its_own_solution_becomes_a_task(validator, candidate):
     assert (trees.grading_tree / "tests/test_shop.py").read_text() == RENAMED_TESTS
     assert (trees.solved_tree / "shop.py").read_text() == RENAMED
     assert task.assurance == "in_process"
+    assert task.verifier_strength and task.verifier_strength > 0.5, "tests that pass in the workspace count too"
 
 
 def test_added_tests_are_part_of_the_workspace_when_the_policy_is_visible(validator, candidate):

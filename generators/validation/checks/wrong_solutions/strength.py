@@ -43,16 +43,20 @@ async def strength(
     exercise: Exercise,
     *,
     most: int = MUTANTS,
+    every_test: bool = False,
     backend: str = "auto",
     warm: WarmSuite | None = None,
 ) -> Strength:
     """Run each mutant on FAIL_TO_PASS until its first failure, together in a warm run where that is possible.
 
-    A mutant that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
+    With ``every_test`` it is run on PASS_TO_PASS too: those tests decide where a solution keeps all behaviour. A mutant
+    that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
     """
     chosen = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0)
+    if every_test:
+        task = task.model_copy(update={"FAIL_TO_PASS": [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]})
     wrong = [{**exercise.after, path: mutant.source} for path, mutant in chosen]
     passes = await passing_attempts(task, trees, exercise.after, wrong, backend, warm)
     survivors = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from etude.environments.snapshots import make_patch
 from etude.generators.validation.checks.exercise import Exercise, added_lines, patched_files
 from etude.models import GeneratorRef, Task
@@ -71,3 +73,19 @@ def test_a_line_is_content_when_it_looks_like_a_header():
     patch = make_patch({"x.py": old}, {"x.py": b"a\nc\n++ d\n"})
     assert added_lines(patch) == {"x.py": {3}}
     assert patched_files(patch)[0] == "x.py"
+
+
+MOVED = b"def one(a):\n    return a + 1\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "secret"),
+    [
+        ({"a.py": MOVED, "b.py": b""}, {"a.py": b"from b import one\n", "b.py": MOVED}, []),
+        ({"a.py": MOVED}, {"a.py": MOVED.replace(b"one", b"first")}, []),
+        ({"a.py": MOVED}, {"a.py": MOVED.replace(b"+ 1", b"+ 2")}, ["one"]),
+        ({"a.py": MOVED}, {"a.py": MOVED + b"\n\n" + MOVED.replace(b"one", b"copy")}, ["copy"]),
+    ],
+)
+def test_code_that_is_only_moved_or_renamed_is_not_secret(before, after, secret):
+    assert [piece.name for piece in exercise(before, after).secret_pieces] == secret

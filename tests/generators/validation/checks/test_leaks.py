@@ -34,7 +34,7 @@ def test_a_name_is_not_secret_when_a_file_of_the_workspace_has_it(tmp_path: Path
     node = ast.parse(solved).body[0]
     assert isinstance(node, ast.FunctionDef)
     exercise = SimpleNamespace(
-        pieces=[Piece("src/pkg/core.py", "wrap", node, solved, range(1, 5))], after={"src/pkg/core.py": solved}
+        secret_pieces=[Piece("src/pkg/core.py", "wrap", node, solved, range(1, 5))], after={"src/pkg/core.py": solved}
     )
     tree = SourceTree(tmp_path, ("src/pkg",), ("src",), frozenset())
     task = SimpleNamespace(problem_statement="Implement wrap", interface=[])
