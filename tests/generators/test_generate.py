@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from helpers.light_checks import LIGHT
 from helpers.paths import DATA
 
 from etude.errors import GeneratorError, SnapshotError, UnknownName
@@ -22,8 +23,6 @@ from etude.models import Task
 
 SAMPLE = DATA / "scales"
 KNOBS = {"min_lines": 3}
-LIGHT = {"behaviour": False, "controls": False, "mutants": 0}
-"""Knobs that leave the slow parts of validation out."""
 
 
 def make_set(source: Path, out: Path, **more):

@@ -119,7 +119,7 @@ class CallTracer:
         """Return the record of a call that begins; None for one that is not of interest. Raises Unwritable."""
         if self.names is None:
             self.names = PublicNames(self.packages, self._is_test_file)
-        line, forms = Line(), Forms(self.names, self.numbers)
+        line, forms = Line(), Forms(self.names.text, self.numbers)
         place = self.names.function_of(frame)
         if place is not None:
             function, module, name = place

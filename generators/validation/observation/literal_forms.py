@@ -20,10 +20,7 @@ import sys
 import types
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:  # inside, the text of that file has defined this name already
-    from .public_names import PublicNames
+from typing import Any
 
 MAX_FORM = 300
 """Longest text of one value."""
@@ -48,10 +45,13 @@ class Line:
 
 
 class Forms:
-    """Writes values as texts; ``numbers`` has the objects that earlier lines make, by their ``id``."""
+    """Writes values as texts; ``numbers`` has the objects that earlier lines make, by their ``id``.
 
-    def __init__(self, names: PublicNames, numbers: dict[int, int]) -> None:
-        self.names, self.numbers = names, numbers
+    ``name_of`` returns the public name of an object of the package, None without one, and adds its import to a set.
+    """
+
+    def __init__(self, name_of: Callable[[Any, set[str]], str | None], numbers: dict[int, int]) -> None:
+        self.name_of, self.numbers = name_of, numbers
 
     def form(self, value: Any, line: Line, depth: int = 0) -> str:
         """Return the text of a value, and add to ``line`` what it needs. Raises Unwritable."""
@@ -141,7 +141,7 @@ class Forms:
     def _named(self, value: Any, line: Line, depth: int) -> str | None:
         if isinstance(value, enum.Enum) and not isinstance(value, enum.Flag):
             return f"{self.form(type(value), line, depth)}.{value.name}"
-        text = self.names.text(value, line.imports)
+        text = self.name_of(value, line.imports)
         if text is not None:
             return text
         return lambda_source(value) if isinstance(value, types.FunctionType) else None

@@ -7,6 +7,7 @@ import textwrap
 from types import SimpleNamespace
 
 import pytest
+from helpers.light_checks import LIGHT
 
 from etude.errors import NotApplicable
 from etude.generators import GENERATORS
@@ -186,7 +187,7 @@ def test_an_option_of_a_package_becomes_a_task(tmp_path):
         (tmp_path / "wordy" / path).write_text(text)
     out = tmp_path / "out"
     source = str(tmp_path / "wordy")
-    report = generate([source], generators=["fd_cli_option"], count=1, seed=1, out=out, any_licence=True)
+    report = generate([source], generators=["fd_cli_option"], count=1, seed=1, out=out, any_licence=True, knobs=LIGHT)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((out / "tasks.jsonl").read_text())
     assert task.FAIL_TO_PASS and "the option `--" in task.problem_statement

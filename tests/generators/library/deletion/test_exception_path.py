@@ -7,6 +7,7 @@ import textwrap
 from types import SimpleNamespace
 
 import pytest
+from helpers.light_checks import LIGHT
 from helpers.paths import DATA
 
 from etude.generators import GENERATORS
@@ -265,7 +266,9 @@ def test_a_check_is_skipped_when_too_many_tests_reach_it(snapshot):
 
 
 def test_a_check_of_a_package_becomes_a_task(tmp_path):
-    report = generate([str(DATA / "cellar")], generators=["fd_exception_path"], count=1, seed=1, out=tmp_path)
+    report = generate(
+        [str(DATA / "cellar")], generators=["fd_exception_path"], count=1, seed=1, out=tmp_path, knobs=LIGHT
+    )
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text())
     assert task.FAIL_TO_PASS and "raises `" in task.problem_statement

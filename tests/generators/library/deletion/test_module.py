@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from helpers.light_checks import LIGHT
 from helpers.paths import DATA
 
 from etude.generators import GENERATORS
@@ -185,7 +186,7 @@ def test_trivial_solutions_are_valid_modules(shapes):
 
 
 def test_a_module_of_a_package_becomes_a_task(tmp_path):
-    knobs = {"min_lines": 3, "max_share": 0.9}
+    knobs = {"min_lines": 3, "max_share": 0.9, **LIGHT}
     report = generate([str(DATA / "cellar")], generators=["fd_module"], count=1, seed=1, out=tmp_path, knobs=knobs)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text())
@@ -194,6 +195,6 @@ def test_a_module_of_a_package_becomes_a_task(tmp_path):
 
 @pytest.mark.slow
 def test_a_module_without_bodies_becomes_a_task(tmp_path):
-    knobs = {"mode": "stub", "min_lines": 3, "max_share": 0.9}
+    knobs = {"mode": "stub", "min_lines": 3, "max_share": 0.9, **LIGHT}
     report = generate([str(DATA / "cellar")], generators=["fd_module"], count=1, seed=1, out=tmp_path, knobs=knobs)
     assert report.tasks == 1, report.rejected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from helpers.light_checks import LIGHT
 from helpers.paths import DATA
 
 from etude.generators import GENERATORS
@@ -162,7 +163,7 @@ def test_the_statement_gives_name_default_documentation_and_calls(prices):
 
 
 def test_a_parameter_of_a_package_becomes_a_task(tmp_path):
-    knobs = {"documented": False}
+    knobs = {"documented": False, **LIGHT}
     report = generate([str(DATA / "cellar")], generators=["fd_parameter"], count=1, seed=1, out=tmp_path, knobs=knobs)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from helpers.light_checks import LIGHT
 from helpers.small_tasks import write_project
 
 from etude.environments.grading import type_check
@@ -153,7 +154,7 @@ def test_a_missing_checker_is_an_error_with_a_remedy(snapshot, monkeypatch):
 
 def test_a_typed_module_becomes_a_task(tmp_path):
     project = write_project(tmp_path / "parcels", FILES)
-    report = generate([str(project)], generators=["add_types"], count=1, seed=1, out=tmp_path / "out")
+    report = generate([str(project)], generators=["add_types"], count=1, seed=1, out=tmp_path / "out", knobs=LIGHT)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "out" / "tasks.jsonl").read_text())
     assert type_check.COMPONENT in task.verifier.components and task.pytest.typed_files == [CORE]

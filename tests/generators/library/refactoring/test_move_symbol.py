@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from helpers.light_checks import LIGHT
+
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.python.source import compile_error
@@ -53,7 +55,7 @@ def test_the_statement_says_where_the_definition_must_be(proposals):
 
 
 def test_a_move_becomes_a_task(project, tmp_path):
-    knobs = {"kind": "class", "max_share": 0.9}
+    knobs = {"kind": "class", "max_share": 0.9, **LIGHT}
     report = generate([str(project)], generators=["move_symbol"], count=1, seed=1, out=tmp_path, knobs=knobs)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from helpers.light_checks import LIGHT
 
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
@@ -87,7 +88,7 @@ def test_a_new_name_has_another_word_and_is_not_taken(name, expected):
 
 
 def test_a_renaming_becomes_a_task(project, tmp_path):
-    knobs = {"kind": "function", "max_share": 0.9}
+    knobs = {"kind": "function", "max_share": 0.9, **LIGHT}
     report = generate([str(project)], generators=["rename_api"], count=1, seed=1, out=tmp_path, knobs=knobs)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers.light_checks import LIGHT
 
 from etude.errors import NotApplicable
 from etude.generators.base import StatementContext
@@ -113,7 +114,7 @@ def test_the_hidden_test_wants_right_code_and_every_example(snapshot, before, af
 
 def test_candidates_of_both_causes_become_tasks(basket, tmp_path):
     out = tmp_path / "out"
-    report = generate([str(basket)], generators=["doctest_repair"], count=2, seed=1, out=out, knobs={"controls": False})
+    report = generate([str(basket)], generators=["doctest_repair"], count=2, seed=1, out=out, knobs=LIGHT)
     assert (report.candidates, report.tasks) == (2, 2), report.rejected
     for line in (out / "tasks.jsonl").read_text().splitlines():
         task = Task.model_validate_json(line)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers.light_checks import LIGHT
 
 from etude.errors import NotApplicable
 from etude.generators.base import StatementContext
@@ -118,9 +119,7 @@ def test_the_statement_says_what_is_slow_and_how_it_is_counted(snapshot):
 
 def test_candidates_become_tasks(basket, tmp_path):
     out = tmp_path / "out"
-    report = generate(
-        [str(basket)], generators=["perf_regression"], count=2, seed=1, out=out, knobs={"controls": False}
-    )
+    report = generate([str(basket)], generators=["perf_regression"], count=2, seed=1, out=out, knobs=LIGHT)
     assert (report.candidates, report.tasks) == (2, 2), report.rejected
     for line in (out / "tasks.jsonl").read_text().splitlines():
         task = Task.model_validate_json(line)
