@@ -265,6 +265,7 @@ def test_a_check_is_skipped_when_too_many_tests_reach_it(snapshot):
     }
 
 
+@pytest.mark.slow
 def test_a_check_of_a_package_becomes_a_task(tmp_path):
     report = generate(
         [str(DATA / "cellar")], generators=["fd_exception_path"], count=1, seed=1, out=tmp_path, knobs=LIGHT

@@ -162,6 +162,7 @@ def test_the_statement_gives_name_default_documentation_and_calls(prices):
     assert "_with_currency" not in text and ">>>" not in text and "is not None" not in text
 
 
+@pytest.mark.slow
 def test_a_parameter_of_a_package_becomes_a_task(tmp_path):
     knobs = {"documented": False, **LIGHT}
     report = generate([str(DATA / "cellar")], generators=["fd_parameter"], count=1, seed=1, out=tmp_path, knobs=knobs)

@@ -152,6 +152,7 @@ def test_a_missing_checker_is_an_error_with_a_remedy(snapshot, monkeypatch):
         candidates(snapshot)
 
 
+@pytest.mark.slow
 def test_a_typed_module_becomes_a_task(tmp_path):
     project = write_project(tmp_path / "parcels", FILES)
     report = generate([str(project)], generators=["add_types"], count=1, seed=1, out=tmp_path / "out", knobs=LIGHT)

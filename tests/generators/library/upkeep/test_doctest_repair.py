@@ -112,6 +112,7 @@ def test_the_hidden_test_wants_right_code_and_every_example(snapshot, before, af
     assert hidden.affected[:2] == [f"{HIDDEN}::test_examples[{name}]" for name in ("labels", "weigh")]
 
 
+@pytest.mark.slow
 def test_candidates_of_both_causes_become_tasks(basket, tmp_path):
     out = tmp_path / "out"
     report = generate([str(basket)], generators=["doctest_repair"], count=2, seed=1, out=out, knobs=LIGHT)

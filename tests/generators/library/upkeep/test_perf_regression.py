@@ -117,6 +117,7 @@ def test_the_statement_says_what_is_slow_and_how_it_is_counted(snapshot):
     assert "AssertionError: 9 operations" in text and "set" not in text.split("## Measured")[0].replace("settrace", "")
 
 
+@pytest.mark.slow
 def test_candidates_become_tasks(basket, tmp_path):
     out = tmp_path / "out"
     report = generate([str(basket)], generators=["perf_regression"], count=2, seed=1, out=out, knobs=LIGHT)
