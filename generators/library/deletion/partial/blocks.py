@@ -95,3 +95,12 @@ def without_body(file: SourceFile, node: ast.If) -> list[Edit]:
         start = line_span(file.source, file.span(node))[0]
         return [((start, clause_start(file, node.body[-1], following, "else")), b"")]
     return unwrapped(file, node, [node.orelse])
+
+
+def without_branch(file: SourceFile, node: ast.If) -> list[Edit]:
+    """Return the edits that take the first branch out of an ``if``, which goes as a whole when it has no other."""
+    if node.orelse:
+        return without_body(file, node)
+    if is_elif(file, node):
+        return [(line_span(file.source, file.span(node)), b"")]
+    return without_statements(file, [node])

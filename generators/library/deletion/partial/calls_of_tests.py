@@ -43,10 +43,18 @@ class CallsOfTests:
             if called_name(call) == called and any(item.arg == keyword for item in call.keywords)
         ]
 
-    def strings(self, test: str) -> Iterator[str]:
-        """Yield the text constants in a test function."""
+    def expressions(self, test: str) -> Iterator[ast.expr]:
+        """Yield the expressions in a test function, without its docstring."""
         node = self.function(test)
-        for item in ast.walk(node) if node is not None else ():
+        nodes = list(ast.walk(node)) if node is not None else []
+        texts = {item.value for item in nodes if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)}
+        for item in nodes:
+            if isinstance(item, ast.expr) and item not in texts:
+                yield item
+
+    def strings(self, test: str) -> Iterator[str]:
+        """Yield the text constants in a test function, without its docstring."""
+        for item in self.expressions(test):
             if isinstance(item, ast.Constant) and isinstance(item.value, str):
                 yield item.value
 

@@ -54,11 +54,11 @@ class OptionStatement:
     module: str  # dotted name of the module
     path: str  # its file
     function: str  # the function that declares or receives the option; empty at module level
-    library: str  # ``argparse`` or ``click``
+    library: str  # ``argparse``, ``click`` or ``getopt``
     usage: str  # how a user writes the option
     flags: Sequence[str]  # all its spellings
     name: str  # its attribute of the namespace, or its parameter
-    default: str  # source of the value without the option
+    default: str  # source of the value without the option; empty where code that is still there sets it
     help_text: str  # as the command prints it; empty when it has none
     details: Sequence[str]  # other settings of the declaration
     examples: Sequence[str]  # argument lists of tests
@@ -74,9 +74,9 @@ class OptionStatement:
             f"```\nusage: ... [{self.usage}]\n```",
             bullets(
                 [
-                    f"spelled {' or '.join(f'`{flag}`' for flag in self.flags)}, declared with {self.library} as "
-                    f"`{self.name}`",
-                    f"default: `{self.default}`",
+                    f"spelled {' or '.join(f'`{flag}`' for flag in self.flags)}, declared with {self.library}"
+                    + (f" as `{self.name}`" if self.default else ""),
+                    *([f"default: `{self.default}`"] if self.default else []),
                     *self.details,
                 ]
             ),
@@ -99,7 +99,8 @@ class OptionStatement:
 class CommandOptionDeletion:
     """Delete one option of a command line with the code that it controls, and ask for it back.
 
-    Options of argparse and click are eligible when tests pass them and their value without the option is a constant.
+    Options of argparse, click and getopt are eligible when tests pass them. Those of argparse and click need a constant
+    as their value without the option.
     """
 
     name = "fd_cli_option"
@@ -114,7 +115,9 @@ class CommandOptionDeletion:
             (index.files[path], item) for path in sorted(index.own) for item in command_options(index.files[path])
         ]
         if not options:
-            problem = "declares no option of a command line with argparse or click; take another source or generator"
+            problem = (
+                "declares no option of a command line with argparse, click or getopt; take another source or generator"
+            )
             raise NotApplicable(f"{snapshot.name} {snapshot.version} {problem}")
         calls = CallsOfTests(code.tree)
         eligible = list(_eligible(code, calls, options, knobs))
@@ -141,7 +144,7 @@ def _eligible(
         key = f"{file.path}::{option.function}"
         running = set(code.tests_of(file.path, key.__eq__)) & set(tests)
         tests = [test for test in tests if test in running] if running else tests  # a subprocess leaves no trace
-        if knobs.documented and not option.setting("help"):
+        if knobs.documented and not option.help_text:
             continue
         if code.decides(tests, knobs.max_share) and not uses_elsewhere(files, file, option):
             yield file, option, tests
@@ -175,7 +178,7 @@ def _propose(
         hidden_tests=HiddenTests(tests, knobs.tests),
         statement=_statement(calls, file, option, tests, knobs),
         subject=option.flags[-1],
-        documented=bool(option.setting("help")),
+        documented=bool(option.help_text),
         probes={"ignored": {**others, file.path: ignoring}} if ignoring != file.source else {},
         features={"lines_deleted": sum(file.source.count(b"\n", *span) for span in deleted_lines(file.source, after))},
     )
@@ -196,7 +199,7 @@ def _statement(
         flags=sorted(option.flags, key=len),
         name=option.name,
         default=option.default,
-        help_text=option.setting("help"),
+        help_text=option.help_text,
         details=[f"{key}: `{settings[key]}`" for key in _DETAILS if key in settings],
         examples=_examples(calls, tests, option),
         policy=knobs.tests,
@@ -207,8 +210,7 @@ def _examples(calls: CallsOfTests, tests: Sequence[str], option: CommandOption) 
     """Return argument lists and commands of tests that hold the option, each once; long ones are left out."""
     texts: dict[str, None] = {}
     for test in tests:
-        node = calls.function(test)
-        for item in ast.walk(node) if node is not None else ():
+        for item in calls.expressions(test):
             parts = item.elts if isinstance(item, ast.List | ast.Tuple) else [item]
             strings = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
             is_command = isinstance(item, ast.List | ast.Tuple) or (len(strings) == 1 and " " in strings[0])

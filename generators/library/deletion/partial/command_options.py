@@ -1,9 +1,10 @@
-"""Options of command lines that a file declares with argparse or click."""
+"""Options of command lines that a file declares with argparse, click or getopt."""
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from .blocks import without_statements
 from .calls_of_tests import called_name
 from .constant_values import UNKNOWN, value_of
 from .fixed_name import with_fixed_name
+from .getopt_options import GetoptOption, getopt_options, usage_lines, without_getopt_option, without_getopt_use
 from .parameters import Parameter, without_handling, without_parameter_itself
 
 _NAMESPACES = {"args", "arguments", "options", "opts", "namespace", "ns", "parsed", "parsed_args", "opt"}
@@ -28,14 +30,16 @@ _CLICK_EXTRAS = {"callback", "prompt", "required", "expose_value", "is_eager", "
 class CommandOption:
     """One option, with what a statement says about it."""
 
-    library: Literal["argparse", "click"]
+    library: Literal["argparse", "click", "getopt"]
     function: str  # the function that declares or receives it; empty for module level
     flags: tuple[str, ...]  # as a user writes them
     name: str  # its attribute of the namespace, or its parameter
     default: str  # source of the value without the option
     value: Any  # the same, see ``value_of``
     declaration: ast.Call  # the call that declares it
-    settings: tuple[tuple[str, str], ...]  # keywords of the declaration, as the source writes them
+    settings: tuple[tuple[str, str], ...] = ()  # keywords of the declaration, as the source writes them
+    getopt: GetoptOption | None = None  # where getopt declares it
+    usage_text: str = ""  # lines of a usage text about it
 
     def setting(self, name: str) -> str:
         """Return a keyword of the declaration as text: a string without its quotes; empty when it is absent."""
@@ -45,8 +49,15 @@ class CommandOption:
         return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
 
     @property
+    def help_text(self) -> str:
+        """Return what the command says about the option; empty when it says nothing."""
+        return self.usage_text or self.setting("help")
+
+    @property
     def takes_value(self) -> bool:
         """Return whether the option is followed by a value."""
+        if self.getopt is not None:
+            return self.getopt.takes_value
         if self.library == "argparse":
             return self.setting("action") in ("", "store", "append", "extend")
         return (
@@ -69,6 +80,12 @@ def command_options(file: SourceFile) -> Iterator[CommandOption]:
                     option = _of_click(file, node, mark)
                     if option is not None:
                         yield option
+
+    for item in getopt_options(file):
+        name = max(item.flags, key=len).lstrip("-").replace("-", "_")
+        texts = [line for node in file.constants for line in usage_lines(str(node.value), item.flags)]
+        usage = textwrap.dedent("".join(texts)).strip()
+        yield CommandOption("getopt", item.function.name, item.flags, name, "", None, item.call, (), item, usage)
 
 
 def _texts(call: ast.Call) -> list[str]:
@@ -122,6 +139,8 @@ def _of_click(file: SourceFile, function: Function, call: ast.Call) -> CommandOp
 
 def without_use(file: SourceFile, option: CommandOption) -> bytes:
     """Return the source in which the option is accepted and does nothing. Raises Rejected when that is inexact."""
+    if option.getopt is not None:
+        return without_getopt_use(file, option.getopt)
     if option.library == "click":
         return without_handling(file, _parameter(option))
     ignored = with_fixed_name(
@@ -139,6 +158,8 @@ def without_use(file: SourceFile, option: CommandOption) -> bytes:
 
 def without_option(file: SourceFile, source: bytes, option: CommandOption) -> bytes:
     """Return a source from ``without_use`` without the declaration of the option."""
+    if option.getopt is not None:
+        return without_getopt_option(file, option.getopt)
     current = SourceFile(file.path, source, file.dotted)
     twin = next(
         item for item in command_options(current) if (item.function, item.flags) == (option.function, option.flags)

@@ -47,9 +47,7 @@ def in_words(test: ast.expr, *, negated: bool = False) -> str:
             return f"{_code(test.args[0])} is {'not ' if negated else ''}an instance of {_code(test.args[1])}"
         if test.func.id == "callable" and len(test.args) == 1:
             return f"{_code(test.args[0])} is {'not ' if negated else ''}callable"
-    if isinstance(test, ast.Name | ast.Attribute):
-        return f"{_code(test)} is {'false, empty or None' if negated else 'true or not empty'}"
-    return f"{_code(test)} is {'false' if negated else 'true'}"
+    return f"{_code(test)} is {'falsy' if negated else 'truthy'}"
 
 
 def _part(test: ast.expr, negated: bool) -> str:

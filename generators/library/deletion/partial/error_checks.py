@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ....python.source import Edit, Span, line_span
-from ..removal.source_file import SourceFile
-from .blocks import is_elif, unwrapped, without_body, without_clause, without_statements
+from ..removal.source_file import SourceFile, block
+from .blocks import is_elif, unwrapped, without_branch, without_clause, without_statements
 from .conditions import circumstances, in_words
 
 _CONTROL = {"NotImplementedError", "StopIteration", "StopAsyncIteration", "GeneratorExit", "KeyboardInterrupt"}
@@ -57,15 +57,11 @@ def error_checks(file: SourceFile) -> Iterator[ErrorCheck]:
             yield ErrorCheck("guard", name, node, raising or otherwise)  # type: ignore[arg-type]
 
 
-def _raising(block: Sequence[ast.stmt]) -> ast.Raise | None:
+def _raising(body: Sequence[ast.stmt]) -> ast.Raise | None:
     """Return the last statement of a block that only raises a new exception, after assignments at most."""
-    if (
-        not block
-        or not isinstance(block[-1], ast.Raise)
-        or not all(isinstance(item, ast.Assign) for item in block[:-1])
-    ):
+    if not body or not isinstance(body[-1], ast.Raise) or not all(isinstance(item, ast.Assign) for item in body[:-1]):
         return None
-    return block[-1] if _exception(block[-1]) else None
+    return body[-1] if _exception(body[-1]) else None
 
 
 def _exception(node: ast.Raise) -> str:
@@ -110,9 +106,7 @@ def _without_branch(file: SourceFile, node: ast.If, raising: ast.Raise) -> list[
     """Return the edits that take the raising branch out of an ``if`` with others."""
     if raising in node.orelse:
         return [without_clause(file, node.body[-1], node.orelse, "else")]
-    if not node.orelse:  # the last branch of a chain
-        return [(line_span(file.source, file.span(node)), b"")]
-    return without_body(file, node)
+    return without_branch(file, node)
 
 
 def deleted_spans(file: SourceFile, checks: Sequence[ErrorCheck]) -> list[Span]:
@@ -143,12 +137,18 @@ def requirement(file: SourceFile, check: ErrorCheck, *, message: bool) -> str:
         assert isinstance(check.node, ast.ExceptHandler) and check.node.type is not None
         attempt = file.parents[check.node]
         assert isinstance(attempt, ast.Try)
-        first = file.text(attempt.body[0]).splitlines()[0][:MAX_SNIPPET]
-        inner = f"`{first}`" if len(attempt.body) == 1 else f"the code from `{first}` on"
+        inner = _snippet(file, attempt.body)
         chain = ", chained to it" if check.raising.cause is not None and _is_chained(check.raising) else ""
         text = f"raises `{check.exception}` instead when {inner} raises {_alternatives(check.node.type)}{chain}{where}"
-    wording = _message(file, check.raising) if message else ""
-    return text + (f"; its message is {wording}" if wording else "")
+    return text + (_message(file, check.raising) if message else "")
+
+
+def _snippet(file: SourceFile, body: Sequence[ast.stmt]) -> str:
+    """Return the code of a block as a reference: a short statement as a whole, of anything else the first line."""
+    whole = " ".join(file.text(body[0]).split())
+    if len(body) == 1 and not hasattr(body[0], "body") and len(whole) <= MAX_SNIPPET:
+        return f"`{whole}`"
+    return f"the code from `{file.text(body[0]).splitlines()[0][:MAX_SNIPPET]}` on"
 
 
 def _is_chained(node: ast.Raise) -> bool:
@@ -161,16 +161,35 @@ def _alternatives(node: ast.expr) -> str:
 
 
 def _message(file: SourceFile, node: ast.Raise) -> str:
-    """Return the first argument of the exception as code, with a variable of the same block replaced by its value."""
+    """Return how the exception is made, with a variable of the same block replaced by its value; empty without text.
+
+    A single text is given as the message.
+    """
     if not isinstance(node.exc, ast.Call) or not node.exc.args:
         return ""
-    value = node.exc.args[0]
+    values = [_assigned(file, node, item) for item in node.exc.args]
+    if len(values) == 1 and _is_text(values[0]):
+        return f"; its message is {_quoted(ast.unparse(values[0]))}"
+    return f"; it is made as {_quoted(ast.unparse(node.exc))}"
+
+
+def _assigned(file: SourceFile, node: ast.Raise, value: ast.expr) -> ast.expr:
+    """Return what the block of a ``raise`` assigns to a variable; any other expression as it is."""
     if isinstance(value, ast.Name):
-        name = value.id
-        parent = file.parents[node]
-        block = next(item for item in (getattr(parent, "body", []), getattr(parent, "orelse", [])) if node in item)
-        for item in block:
-            if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == name:
-                value = item.value
-    text = ast.unparse(value)
+        for item in block(file, node):
+            if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == value.id:
+                return item.value
+    return value
+
+
+def _is_text(value: ast.expr) -> bool:
+    """Return whether an expression is a text: a constant, a formatted one, or ``"..." % x``, ``"...".format(x)``."""
+    if isinstance(value, ast.BinOp):
+        return _is_text(value.left) or _is_text(value.right)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return _is_text(value.func.value)
+    return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def _quoted(text: str) -> str:
     return f"``{text}``" if "`" in text else f"`{text}`"

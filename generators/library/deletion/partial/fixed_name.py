@@ -13,7 +13,7 @@ from typing import Any
 from .....errors import Rejected
 from ....python.source import Edit, apply_edits, compile_error, line_span
 from ..removal.source_file import SourceFile, block
-from .blocks import is_elif, unwrapped, without_body, without_statements
+from .blocks import is_elif, unwrapped, without_branch, without_statements
 from .constant_values import FixedReads, Symbol
 
 MAX_ROUNDS = 60
@@ -117,9 +117,8 @@ def _chosen_block(file: SourceFile, node: ast.If, truth: bool) -> list[Edit]:
     """Return the edits that leave the branch of an ``if`` that always runs."""
     if not truth:
         if not node.orelse:
-            elif_lines = [(line_span(file.source, file.span(node)), b"")]
-            return elif_lines if is_elif(file, node) else without_statements(file, [node])
-        edits, chosen = without_body(file, node), node.orelse
+            return without_branch(file, node)
+        edits, chosen = without_branch(file, node), node.orelse
     else:
         chosen = node.body
         end = line_span(file.source, file.span(node.body[-1]))[1]

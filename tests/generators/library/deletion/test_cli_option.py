@@ -1,4 +1,4 @@
-"""The generator ``fd_cli_option``: options of argparse and click that tests pass, and what their loss leaves."""
+"""The generator ``fd_cli_option``: options that tests pass, in argparse, click and getopt."""
 
 from __future__ import annotations
 
@@ -59,6 +59,30 @@ CLICKED = '''
         for _ in range(count):
             click.echo(name)
 '''
+GETOPT = '''
+    import getopt
+    import sys
+
+    USAGE = """Usage: show [options]
+
+      -h, --help             this text
+      -w N, --width N        the width
+                             of a line
+      -r, --raw              no markup
+    """
+
+    def show():
+        opts, args = getopt.getopt(sys.argv[1:], "hrw:", ["help", "raw", "width="])
+        width = 80
+        for opt, value in opts:
+            if opt in ("-h", "--help"):
+                print(USAGE)
+            elif opt in ["-w", "--width"]:
+                width = int(value)
+            elif opt == "--raw":
+                print("raw")
+        print(width, args)
+'''
 TESTS = """
     from pkg.command import main
 
@@ -83,15 +107,27 @@ TESTS = """
     def test_loud(run):
         assert run("Ann --loud") == "ANN"
 
+    def test_width(run):
+        assert run(["show", "--width", "4"]) == "4 []"
+
     def test_times(run):
         assert run(["Ann", "-n", "2"]) == "Ann Ann"
 """
-IDS = [f"tests/test_command.py::test_{name}" for name in "upper separator format quiet others plain loud times".split()]
+IDS = [
+    f"tests/test_command.py::test_{name}"
+    for name in "upper separator format quiet others plain loud times width".split()
+]
 
 
 @pytest.fixture
 def commands(project):
-    files = {"pkg/__init__.py": "", "pkg/command.py": PARSED, "pkg/greet.py": CLICKED, "tests/test_command.py": TESTS}
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/command.py": PARSED,
+        "pkg/greet.py": CLICKED,
+        "pkg/show.py": GETOPT,
+        "tests/test_command.py": TESTS,
+    }
     snapshot = project(files, {"pkg/command.py::main": IDS[:6]}, passed=IDS)
     return SimpleNamespace(**vars(snapshot), name="pkg", version="1.0")
 
@@ -114,7 +150,7 @@ def statement(candidate):
 
 
 def test_options_are_proposed_when_tests_pass_them_and_their_default_is_a_constant(commands):
-    expected = {"main.upper", "main.separator", "main.format", "greet.loud", "greet.count"}
+    expected = {"main.upper", "main.separator", "main.format", "greet.loud", "greet.count", "show.width"}
     assert names(candidates(commands)) == expected  # --set is written to, --size has a text for a number
     assert names(candidates(commands, documented=False)) == expected | {"main.quiet"}
 
@@ -144,6 +180,18 @@ def test_an_option_of_click_goes_with_its_parameter(commands):
     assert "range(1)" in one(commands, "greet.count").exercise["pkg/greet.py"].decode()
 
 
+def test_an_option_of_getopt_goes_with_its_branch_and_its_usage(commands):
+    candidate = one(commands, "show.width")
+    after = candidate.exercise["pkg/show.py"].decode()
+    assert '"hr", ["help", "raw"])' in after and "the width" not in after and "of a line" not in after
+    assert '            print(USAGE)\n        elif opt == "--raw":' in after
+    text = statement(candidate)
+    assert "> -w N, --width N        the width" in text and "usage: ... [--width WIDTH]" in text
+    assert "default" not in text and "int(value)" not in text
+    probe = candidate.probes["ignored"]["pkg/show.py"].decode()
+    assert '"width="' in probe and "int(value)" not in probe
+
+
 def test_the_trivial_solution_accepts_the_option_and_ignores_it(commands):
     probe = one(commands, "main.upper").probes["ignored"]["pkg/command.py"].decode()
     assert '"--upper"' in probe and "word.upper()" not in probe
@@ -170,7 +218,9 @@ def test_the_statement_gives_usage_help_default_and_calls(commands):
 
 def test_a_package_without_a_command_line_is_refused_with_a_reason(project):
     snapshot = SimpleNamespace(**vars(project({"pkg/__init__.py": "x = 1\n"}, {})), name="pkg", version="1.0")
-    with pytest.raises(NotApplicable, match=r"pkg 1\.0 declares no option of a command line with argparse or click"):
+    with pytest.raises(
+        NotApplicable, match=r"pkg 1\.0 declares no option of a command line with argparse, click or getopt"
+    ):
         candidates(snapshot)
 
 

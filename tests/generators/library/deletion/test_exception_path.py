@@ -241,7 +241,7 @@ def test_the_statement_names_exception_and_condition(snapshot):
         "It raises `TypeError` when `value` is not an instance of `(int, float)`",
         "It raises `BadScale` instead when `zero = TABLE[scale]` raises `KeyError`, chained to it",
         "its message is `f'no scale {scale}'`",
-        "raises `TooCold` when `value` is less than `0` or `value` is `None`, where `strict` is true or not empty",
+        "raises `TooCold` when `value` is less than `0` or `value` is `None`, where `strict` is truthy",
         "text is refused",
     ):
         assert part in text
