@@ -1,5 +1,6 @@
 """Deletion of a part of what a function does: its error handling, a parameter, an option of a command line.
 
 Reading order: ``exception_path``, ``parameter`` and ``cli_option`` are the generators, each with its statement;
-``blocks`` takes statements out of their blocks, ``conditions`` says in words when code runs.
+``error_checks``, ``parameters``, ``command_options`` and ``getopt_options`` find the code and take it out. They build
+on ``rewriting/`` (exact changes of code), ``docstring_entries`` and ``calls_of_tests``.
 """

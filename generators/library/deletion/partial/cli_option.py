@@ -18,7 +18,7 @@ from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
 from .calls_of_tests import CallsOfTests
 from .command_options import CommandOption, command_options, uses_elsewhere, without_option, without_use
-from .line_edits import deleted_lines, tidied
+from .rewriting.line_edits import deleted_lines, tidied
 
 if TYPE_CHECKING:
     from .....environments.snapshots import Snapshot

@@ -12,12 +12,12 @@ from typing import Any, Literal
 from .....errors import Rejected
 from ....python.source import Edit, apply_edits, line_span
 from ..removal.source_file import FUNCTIONS, Function, SourceFile
-from .blocks import without_statements
 from .calls_of_tests import called_name
-from .constant_values import UNKNOWN, value_of
-from .fixed_name import with_fixed_name
 from .getopt_options import GetoptOption, getopt_options, usage_lines, without_getopt_option, without_getopt_use
 from .parameters import Parameter, without_handling, without_parameter_itself
+from .rewriting.blocks import without_statements
+from .rewriting.constant_values import UNKNOWN, value_of
+from .rewriting.fixed_name import with_fixed_name
 
 _NAMESPACES = {"args", "arguments", "options", "opts", "namespace", "ns", "parsed", "parsed_args", "opt"}
 _PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args"}

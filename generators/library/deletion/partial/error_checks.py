@@ -10,8 +10,8 @@ from typing import Literal
 
 from ....python.source import Edit, Span, line_span
 from ..removal.source_file import SourceFile, block
-from .blocks import is_elif, unwrapped, without_branch, without_clause, without_statements
-from .conditions import circumstances, in_words
+from .rewriting.blocks import is_elif, unwrapped, without_branch, without_clause, without_statements
+from .rewriting.conditions import circumstances, in_words
 
 _CONTROL = {"NotImplementedError", "StopIteration", "StopAsyncIteration", "GeneratorExit", "KeyboardInterrupt"}
 """Exceptions that steer the caller; without them it would run forever or find nothing."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ....python.source import Edit, apply_edits, items_without
 from ..removal.source_file import Function, SourceFile
-from .blocks import without_branch
 from .calls_of_tests import called_name
+from .rewriting.blocks import without_branch
 
 
 @dataclass(frozen=True)

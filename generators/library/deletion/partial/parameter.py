@@ -20,8 +20,8 @@ from ..documentation import redact_docstring
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
 from .calls_of_tests import CallsOfTests, called_name
-from .line_edits import changed_lines, tidied
 from .parameters import Parameter, parameters, without_handling, without_parameter_itself
+from .rewriting.line_edits import changed_lines, tidied
 
 if TYPE_CHECKING:
     from .....environments.snapshots import Snapshot

@@ -10,9 +10,9 @@ from typing import Any
 from .....errors import Rejected
 from ....python.source import Edit, Module, apply_edits, docstring_node, items_without, node_span
 from ..removal.source_file import FUNCTIONS, Function, SourceFile
-from .constant_values import UNKNOWN, value_of
 from .docstring_entries import without_parameter
-from .fixed_name import with_fixed_name
+from .rewriting.constant_values import UNKNOWN, value_of
+from .rewriting.fixed_name import with_fixed_name
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..removal.source_file import FUNCTIONS, SourceFile
+from ...removal.source_file import FUNCTIONS, SourceFile
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "is less than",

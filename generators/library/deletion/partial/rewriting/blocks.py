@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
-from ....python.source import Edit, line_span, with_leading_comments
-from ..removal.file_edits import deletions
-from ..removal.source_file import SourceFile
+from .....python.source import Edit, line_span, with_leading_comments
+from ...removal.file_edits import deletions
+from ...removal.source_file import SourceFile
 
 
 def without_statements(file: SourceFile, statements: Iterable[ast.stmt]) -> list[Edit]:

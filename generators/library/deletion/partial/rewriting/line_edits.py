@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 
-from .....errors import Rejected
-from ....base import Files
-from ....python.source import Edit, Span, apply_edits, words
-from ....python.source_tree import SourceTree
-from ..cascade import DeadCode, dead_after
-from ..removal.file_edits import undefined_names
+from ......errors import Rejected
+from .....base import Files
+from .....python.source import Edit, Span, apply_edits, words
+from .....python.source_tree import SourceTree
+from ...cascade import DeadCode, dead_after
+from ...removal.file_edits import undefined_names
 
 
 def tidied(tree: SourceTree, path: str, after: bytes, *, keep_helpers: bool) -> Files:

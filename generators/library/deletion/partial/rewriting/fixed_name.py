@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from .....errors import Rejected
-from ....python.source import Edit, apply_edits, compile_error, line_span
-from ..removal.source_file import SourceFile, block
+from ......errors import Rejected
+from .....python.source import Edit, apply_edits, compile_error, line_span
+from ...removal.source_file import SourceFile, block
 from .blocks import is_elif, unwrapped, without_branch, without_statements
 from .constant_values import FixedReads, Symbol
 
