@@ -76,7 +76,7 @@ def without_getopt_option(file: SourceFile, option: GetoptOption) -> bytes:
     if dropped:
         edits += items_without(file.source, [file.span(item) for item in names], dropped)
     for node in file.constants:
-        lines = usage_lines(file.text(node), option.flags) if "\n" in node.value else []
+        lines = usage_lines(file.text(node), option.flags) if "\n" in str(node.value) else []
         edits += [_within(file, node, line) for line in lines]
     return apply_edits(file.source, edits)
 

@@ -47,8 +47,8 @@ class ModuleStatement:
             body = "\n".join(self.constants)
             paragraphs.append(f"It also defines:\n\n```python\n{body}\n```")
         if self.used_by_tests:
-            names = ", ".join(f"`{name}`" for name in self.used_by_tests)
-            paragraphs.append(f"Tests use {names} directly.")
+            used = ", ".join(f"`{name}`" for name in self.used_by_tests)
+            paragraphs.append(f"Tests use {used} directly.")
         behaviours = behaviour_lines(context.failing)
         if behaviours:
             paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))

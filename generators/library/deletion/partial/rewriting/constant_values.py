@@ -112,13 +112,12 @@ class FixedReads:
         value = self.evaluate(node.args[0])
         if value is UNKNOWN or isinstance(value, Symbol):
             return UNKNOWN
-        if (
-            node.func.id in ("bool", "len", "callable")
-            and len(node.args) == 1
-            and not (node.func.id == "len" and not hasattr(value, "__len__"))
-        ):
-            builtins: dict[str, Any] = {"bool": bool, "len": len, "callable": callable}
-            return builtins[node.func.id](value)
+        if len(node.args) == 1 and node.func.id == "bool":
+            return bool(value)
+        if len(node.args) == 1 and node.func.id == "callable":
+            return callable(value)
+        if len(node.args) == 1 and node.func.id == "len" and isinstance(value, str | bytes | tuple):
+            return len(value)
         if node.func.id == "isinstance" and len(node.args) == 2:
             kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             types = [_TYPES.get(ast.unparse(item)) for item in kinds]

@@ -75,8 +75,8 @@ def deleted_lines(before: bytes, after: bytes) -> list[Span]:
 
 
 def _stripped_opcodes(old: list[bytes], new: list[bytes]) -> list[tuple[str, int, int, int, int]]:
-    first, second = ([line.strip() for line in lines] for lines in (old, new))
-    return [(*opcode,) for opcode in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()]
+    before, after = ([line.strip() for line in lines] for lines in (old, new))
+    return list(difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes())
 
 
 def _starts(lines: list[bytes]) -> list[int]:
