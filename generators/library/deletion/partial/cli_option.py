@@ -16,7 +16,7 @@ from ....python.tested_code import TestedCode, in_seed_order
 from ....statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
-from .calls_of_tests import CallsOfTests
+from .calls_of_tests import CallsOfTests, called_name
 from .command_options import CommandOption, command_options, uses_elsewhere, without_option, without_use
 from .rewriting.line_edits import deleted_lines, tidied
 
@@ -30,6 +30,7 @@ _TEST_HEADINGS = {
     "visible": "These tests of the workspace fail now",
     "half": "These tests fail now; half of them are in the workspace, all of them are graded",
 }
+_EXPECTING = {"raises", "assertRaises"}
 _DETAILS = ("type", "choices", "nargs", "metavar", "action", "const", "multiple", "count")
 
 
@@ -146,6 +147,8 @@ def _eligible(
         tests = [test for test in tests if test in running] if running else tests  # a subprocess leaves no trace
         if knobs.documented and not option.help_text:
             continue
+        if all(any(called_name(call) in _EXPECTING for call in calls.calls(test)) for test in tests):
+            continue  # a test that expects the command to end does so without the option, too
         if code.decides(tests, knobs.max_share) and not uses_elsewhere(files, file, option):
             yield file, option, tests
 
