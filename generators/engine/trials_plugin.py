@@ -26,7 +26,7 @@ from typing import Any
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 OPTIMIZED = 0x1  # the flag of function code; a module and a class body lack it
 LIMIT_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL)
-GRACE_S = 5.0  # wall time of a trial beyond ten times its CPU limit
+GRACE_S = 5.0  # seconds of wall time that a trial may use besides ten times its CPU limit and its tests' wall time
 
 
 class NotSwappable(Exception):
@@ -139,11 +139,10 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
             functions = Functions(root)
             gc.collect()
             gc.freeze()  # objects that a collection does not touch stay shared with the children
-            seconds: dict[str, float] = {}
+            seconds: dict[str, list[float]] = {}
             for number, trial in enumerate(job["trials"]):
-                expected = sum(seconds.get(test, 0.0) for test in trial["tests"])
-                limit = job["extra_s"] + job["factor"] * expected if seconds else job["control_s"]
-                result = fork(partial(run, trial, items, functions), limit)
+                cpu_s, wall_s = limits(trial["tests"], seconds, job)
+                result = fork(partial(run, trial, items, functions), cpu_s, wall_s)
                 seconds = seconds or result["seconds"]  # the first trial is the unchanged package
                 send("trial", id=str(number), **{name: result[name] for name in ("cause", "passed", "outcomes")})
                 if not seconds:
@@ -162,13 +161,13 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
         missing = [test for test in trial["tests"] if test not in items]
         outcomes: dict[str, Any] = {test: {"outcome": "error", "message": "not collected"} for test in missing}
         passed: list[str] = []
-        seconds: dict[str, float] = {}
+        seconds: dict[str, list[float]] = {}
         for position, item in enumerate(chosen):
             reports.clear()
-            started = time.process_time()
+            started = [time.process_time(), time.monotonic()]
             following = chosen[position + 1] if position + 1 < len(chosen) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            seconds[item.nodeid] = time.process_time() - started
+            seconds[item.nodeid] = [time.process_time() - started[0], time.monotonic() - started[1]]
             outcome = reduce_(reports)
             if outcome["outcome"] == "passed":
                 passed.append(item.nodeid)
@@ -181,8 +180,21 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
     return Trials()
 
 
-def fork(work: Callable[[], dict[str, Any]], cpu_s: float) -> dict[str, Any]:
-    """Return what ``work`` returns in a forked process; ``cause`` says why there is no result."""
+def limits(tests: list[str], seconds: dict[str, list[float]], job: dict[str, Any]) -> tuple[float, float]:
+    """Return how many seconds of CPU time and of wall time a trial may use.
+
+    ``seconds`` has both for each test on the unchanged package: tests that sleep have far more wall time. Without it
+    the trial is the one that measures them.
+    """
+    if not seconds:
+        return job["control_s"], 10 * job["control_s"] + GRACE_S
+    cpu, wall = (sum(seconds[test][kind] for test in tests if test in seconds) for kind in (0, 1))
+    cpu_s = job["extra_s"] + job["factor"] * cpu
+    return cpu_s, 10 * cpu_s + job["factor"] * wall + GRACE_S
+
+
+def fork(work: Callable[[], dict[str, Any]], cpu_s: float, wall_s: float) -> dict[str, Any]:
+    """Return what ``work`` returns in a forked process; where it returns nothing, ``cause`` gives the reason."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     child = os.fork()
@@ -190,7 +202,7 @@ def fork(work: Callable[[], dict[str, Any]], cpu_s: float) -> dict[str, Any]:
         os.close(reading)
         _work_in_child(work, writing, cpu_s)
     os.close(writing)
-    data = _read_record(reading, time.monotonic() + 10 * cpu_s + GRACE_S)
+    data = _read_record(reading, time.monotonic() + wall_s)
     os.close(reading)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)  # the child and what its tests started

@@ -12,7 +12,7 @@ from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.impact import entities
 from ...environments.snapshots.test_run.result_records import RUN_SHAPES, verified
 from ...environments.snapshots.test_run.test_runner import Outcome, TestRun, run_plugin
-from ..validation.limits import suite_limit
+from ..validation.limits import refuse_overload, suite_limit
 
 CPU_FACTOR, CPU_EXTRA_S = 10.0, 1.0
 """A trial may use CPU_EXTRA_S seconds of CPU time and CPU_FACTOR times what its tests use in the unchanged package."""
@@ -73,7 +73,9 @@ class WarmSuite:
     """The sandbox backend."""
 
     async def run(self, trials: Sequence[Trial]) -> list[TrialResult]:
-        """Return the result of each trial. Raises SandboxError when the sandbox fails.
+        """Return the result of each trial.
+
+        Raises SandboxError when the sandbox fails, OutOfTime when a trial ended at a limit on an overloaded machine.
 
         The tests also run on the unchanged package, before the trials and after them. A trial proves nothing when one
         of its tests fails there, for example because an earlier trial left something behind; its cause is ``unsteady``.
@@ -110,6 +112,8 @@ class WarmSuite:
         with scratch_tree(self.snapshot) as tree:
             records = await self._records(tree, [control, *trials, control], tests)
         results = [_result(records.get(str(number))) for number in range(len(trials) + 2)]
+        if any(result.cause == TIMEOUT for result in results):
+            refuse_overload()
         steady = results[0].passed & results[-1].passed
         return [
             result if steady.issuperset(trial.tests) else TrialResult(cause="unsteady")

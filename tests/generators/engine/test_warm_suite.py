@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from helpers.deleted_total import PROJECT, snapshot_of
 from etude.environments.snapshots import Snapshot, scratch_tree
 from etude.environments.snapshots.store.patches import make_patch
 from etude.environments.snapshots.test_run.test_runner import TestRun
+from etude.errors import OutOfTime
+from etude.generators.engine.trials_plugin import fork, limits
 from etude.generators.engine.warm_suite import Trial, TrialResult, WarmSuite
 from etude.generators.python.mutants import mutants
 from etude.generators.validation.measured_stages import Stages, fails, failure_text
@@ -192,6 +195,26 @@ def test_a_loop_without_end_and_an_early_exit_count_as_noticed(snapshot: Snapsho
     exit_now = "import os; os._exit(0)"
     results = run(snapshot, ("self.count -= 1", "self.count += 1"), ("return value * factor", exit_now))
     assert [(result.cause, result.noticed) for result in results] == [("timeout", True), ("ended early", True)]
+
+
+def test_a_limit_that_an_overloaded_machine_reaches_is_no_verdict(snapshot: Snapshot, monkeypatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 1000.0, 1000.0))
+    with pytest.raises(OutOfTime, match="overloaded"):
+        run(snapshot, ("self.count -= 1", "self.count += 1"))
+
+
+def test_tests_that_sleep_have_more_wall_time_and_no_more_cpu_time() -> None:
+    job = {"extra_s": 1.0, "factor": 10.0, "control_s": 20.0}
+    seconds = {"busy": [0.5, 0.5], "asleep": [0.0, 30.0]}
+    assert limits(["busy"], seconds, job) == (6.0, 70.0)
+    assert limits(["busy", "asleep"], seconds, job) == (6.0, 370.0)
+    assert limits(["busy"], {}, job) == (20.0, 205.0)
+
+
+def test_a_process_that_does_not_end_in_its_wall_time_is_stopped() -> None:
+    asleep = fork(lambda: time.sleep(60) or {}, cpu_s=5.0, wall_s=0.3)
+    assert asleep["cause"] == "timeout"
+    assert fork(lambda: {"passed": ["a"]}, cpu_s=5.0, wall_s=30.0)["passed"] == ["a"]
 
 
 def test_a_trial_whose_tests_do_not_pass_on_the_unchanged_package_proves_nothing(snapshot: Snapshot) -> None:
