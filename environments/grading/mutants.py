@@ -25,7 +25,7 @@ from ...models import FileChange, MutantsVerifier, TestFailure
 from ..sandbox import Sandbox, open_sandbox
 from ..snapshots import Snapshot
 from ..snapshots.test_run.test_runner import TestRun
-from ..snapshots.test_run.version_runs import run_versions
+from ..snapshots.test_run.versions.version_runs import run_versions
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
 from .placing import put_in_place

@@ -10,7 +10,6 @@ from ..base import CallResult, FailingCall
 
 MAX_TITLE_CALL, MAX_TITLE_VALUE = 60, 28
 MAX_INLINE = 70
-MANY_LINES = 12
 
 
 def console(call: FailingCall, result: CallResult) -> str:

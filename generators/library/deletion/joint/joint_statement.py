@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 
 from ....base import StatementContext, TestPolicy
 from ....python.hidden_tests import split_test_id
-from ....statements.behaviours import bullets, interface_lines, quoted
+from ....statements.behaviours import bullets, quoted
+from ....statements.hidden_tests_text import behaviour_paragraphs, interface_paragraphs
 from ..knobs import Mode
 from ..statement import MAX_RESTORED, Entity, ReplacedCaller
 from .feature_title import plain_words
@@ -20,12 +21,6 @@ MAX_ERRORS = 40
 MAX_BEHAVIOURS = 150
 """Test functions that are named."""
 MAX_LISTED = 200
-
-_TEST_HEADINGS = {
-    "hidden": "Hidden tests check, directly or through callers",
-    "visible": "These tests of the workspace fail now",
-    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
-}
 
 
 @dataclass(frozen=True)
@@ -75,15 +70,12 @@ class JointStatement:
         paragraphs += self._entry_points()
         paragraphs += self._internals()
         behaviours = grouped_behaviours(context.failing)
-        if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n{bullets(behaviours)}")
+        paragraphs += behaviour_paragraphs(behaviours, self.policy, "directly or through callers")
         if self.errors:
             lines = [f"`{text}`" for text in self.errors[:MAX_ERRORS]]
             paragraphs.append("## Errors\n\nThe missing code raises these, with these messages:\n\n" + bullets(lines))
         paragraphs += self._restored()
-        names = interface_lines(context.interface)
-        if names:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(names))
+        paragraphs += interface_paragraphs(context.interface)
         return "\n\n".join(paragraphs) + "\n"
 
     def _introduction(self, package: str) -> str:

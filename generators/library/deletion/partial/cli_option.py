@@ -13,7 +13,8 @@ from .....errors import NotApplicable, Rejected
 from .....models import GeneratorRef
 from ....base import Candidate, Files, HiddenTests, StatementContext, TestPolicy
 from ....python.tested_code import TestedCode, in_seed_order
-from ....statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
+from ....statements.behaviours import bullets, quoted
+from ....statements.hidden_tests_text import closing_paragraphs
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
 from .calls_of_tests import CallsOfTests, called_name
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 
 MAX_EXAMPLES = 5
 MAX_EXAMPLE = 120
-_TEST_HEADINGS = {
-    "hidden": "Hidden tests check",
-    "visible": "These tests of the workspace fail now",
-    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
-}
 _EXPECTING = {"raises", "assertRaises"}
 _DETAILS = ("type", "choices", "nargs", "metavar", "action", "const", "multiple", "count")
 
@@ -88,12 +84,7 @@ class OptionStatement:
             paragraphs.append(
                 "## Calls\n\nTests pass arguments such as:\n\n" + bullets(f"`{x}`" for x in self.examples)
             )
-        behaviours = behaviour_lines(context.failing)
-        if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))
-        names = interface_lines(context.interface)
-        if names:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(names))
+        paragraphs += closing_paragraphs(context.failing, context.interface, self.policy)
         return "\n\n".join(paragraphs) + "\n"
 
 

@@ -14,7 +14,8 @@ from .....models import GeneratorRef
 from ....base import Candidate, HiddenTests, StatementContext, TestPolicy
 from ....python.source import Edit, apply_edits
 from ....python.tested_code import TestedCode, in_seed_order
-from ....statements.behaviours import behaviour_lines, bullets, interface_lines
+from ....statements.behaviours import bullets
+from ....statements.hidden_tests_text import closing_paragraphs
 from ..cascade import DeadCode, dead_after
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 
 _EXPECTING = {"raises", "assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "assert_raises", "RaisesGroup"}
 _LOOKS_AT_MESSAGE = re.compile(r"\bmatch=|Regex|\bstr\(|\.value\b|\.exception\b|\.args\b|\.message\b|\bmessage\b")
-_TEST_HEADINGS = {
-    "hidden": "Hidden tests check",
-    "visible": "These tests of the workspace fail now",
-    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
-}
 
 
 @dataclass(frozen=True)
@@ -69,12 +65,7 @@ class ErrorStatement:
             "works and has to keep working. Add what is missing.",
             "## What it has to do\n\n" + bullets(f"It {text}." for text in self.requirements),
         ]
-        behaviours = behaviour_lines(context.failing)
-        if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))
-        names = interface_lines(context.interface)
-        if names:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(names))
+        paragraphs += closing_paragraphs(context.failing, context.interface, self.policy)
         return "\n\n".join(paragraphs) + "\n"
 
 

@@ -15,7 +15,8 @@ from .....models import GeneratorRef, InterfaceItem
 from ....base import Candidate, Files, HiddenTests, StatementContext, TestPolicy
 from ....python.source import signature
 from ....python.tested_code import TestedCode, in_seed_order
-from ....statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
+from ....statements.behaviours import bullets, quoted
+from ....statements.hidden_tests_text import closing_paragraphs
 from ..documentation import redact_docstring
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 5
 MAX_CALL = 100
-_TEST_HEADINGS = {
-    "hidden": "Hidden tests check",
-    "visible": "These tests of the workspace fail now",
-    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
-}
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,7 @@ class ParameterStatement:
             paragraphs.append(f"Values that it refuses raise {' or '.join(f'`{name}`' for name in self.raises)}.")
         if self.calls:
             paragraphs.append("## Calls\n\nTests pass it in calls such as:\n\n" + bullets(f"`{x}`" for x in self.calls))
-        behaviours = behaviour_lines(context.failing)
-        if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))
-        names = interface_lines(context.interface)
-        if names:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(names))
+        paragraphs += closing_paragraphs(context.failing, context.interface, self.policy)
         return "\n\n".join(paragraphs) + "\n"
 
 

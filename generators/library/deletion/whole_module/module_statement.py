@@ -6,15 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....base import StatementContext, TestPolicy
-from ....statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
+from ....statements.behaviours import behaviour_lines, bullets, quoted
+from ....statements.hidden_tests_text import behaviour_paragraphs, interface_paragraphs
 from ..knobs import Mode
 from ..statement import MAX_RESTORED, Entity, Member, ReplacedCaller
-
-_TEST_HEADINGS = {
-    "hidden": "Hidden tests check, directly or through other modules",
-    "visible": "These tests of the workspace fail now",
-    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
-}
 
 
 @dataclass(frozen=True)
@@ -49,13 +44,10 @@ class ModuleStatement:
         if self.used_by_tests:
             used = ", ".join(f"`{name}`" for name in self.used_by_tests)
             paragraphs.append(f"Tests use {used} directly.")
-        behaviours = behaviour_lines(context.failing)
-        if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_TEST_HEADINGS[self.policy]}:\n\n" + bullets(behaviours))
+        through = "directly or through other modules"
+        paragraphs += behaviour_paragraphs(behaviour_lines(context.failing), self.policy, through)
         paragraphs += self._restored()
-        interface = interface_lines(context.interface)
-        if interface:
-            paragraphs.append("## Interface\n\nThe hidden tests also rely on:\n\n" + "\n".join(interface))
+        paragraphs += interface_paragraphs(context.interface)
         return "\n\n".join(paragraphs) + "\n"
 
     def _state(self) -> str:

@@ -27,7 +27,6 @@ _KEYWORDS = (
     "package_dir",
     "package_data",
 )
-_CFG_LINE = re.compile(rb"(?m)^([\w*. -]+?[ \t]*=[ \t]*|[ \t]+)([^\s#;=][^\n]*?)[ \t]*(?:\n|\Z)")
 _NAMED = ("dependencies", "commands")  # facts whose missing item no statement could name
 _COMMAND = re.compile(r"(?:[\w.-]+\s*=\s*)?[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from ....models import PytestVerifier
-from ...sandbox import ExecResult, Sandbox
-from .compiled_program import RUN_PROGRAM, compiled_program
-from .test_runner import ENVIRONMENT, OUTPUT_LIMIT, START, TestRun, plugin_sources, read_run
+from .....models import PytestVerifier
+from ....sandbox import ExecResult, Sandbox
+from ..compiled_program import RUN_PROGRAM, compiled_program
+from ..test_runner import ENVIRONMENT, OUTPUT_LIMIT, START, TestRun, plugin_sources, read_run
 
 Contents = Mapping[str, bytes | None]
 """Files of the workspace by path; None for one that is absent."""

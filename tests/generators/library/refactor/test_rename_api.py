@@ -9,7 +9,7 @@ from helpers.light_checks import LIGHT
 
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
-from etude.generators.library.refactoring.vocabulary import new_name
+from etude.generators.library.refactor.vocabulary import new_name
 from etude.generators.python.source import compile_error
 from etude.models import Task
 

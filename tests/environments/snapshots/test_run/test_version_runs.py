@@ -8,7 +8,7 @@ from etude.environments.sandbox import Sandbox, open_sandbox
 from etude.environments.snapshots import Snapshot
 from etude.environments.snapshots.test_run.placed_files import write_files
 from etude.environments.snapshots.test_run.test_runner import TestRun, run_tests
-from etude.environments.snapshots.test_run.version_runs import run_versions
+from etude.environments.snapshots.test_run.versions.version_runs import run_versions
 
 CORE, TESTS = "src/tally/core.py", "tests/test_more.py"
 TEXT = """import tally.core

@@ -13,8 +13,8 @@ from etude.errors import GeneratorError
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
-from etude.generators.library.refactoring.add_types import AddTypes
-from etude.generators.library.refactoring.annotations import annotated, count_shortcuts
+from etude.generators.library.refactor.add_types import AddTypes
+from etude.generators.library.refactor.annotations import annotated, count_shortcuts
 from etude.generators.python.source import compile_error
 from etude.models import Task
 
@@ -147,7 +147,7 @@ def test_the_statement_names_the_functions_and_the_checker(snapshot):
 
 
 def test_a_missing_checker_is_an_error_with_a_remedy(snapshot, monkeypatch):
-    monkeypatch.setattr("etude.generators.library.refactoring.add_types.is_available", lambda: False)
+    monkeypatch.setattr("etude.generators.library.refactor.add_types.is_available", lambda: False)
     with pytest.raises(GeneratorError, match=r"mypy is not installed; run `pip install 'etude\[types\]'`"):
         candidates(snapshot)
 

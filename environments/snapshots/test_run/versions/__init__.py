@@ -1,0 +1,1 @@
+"""Runs of the same tests on several versions of the sources: ``forked_runs`` runs inside, ``version_runs`` outside."""
