@@ -25,8 +25,7 @@ OBJECT_STORE_BYTES = 256 << 20
 def connected(address: str, cpus: int) -> Iterator[ModuleType]:
     """Yield the module ``ray``, connected to ``address``; ``local`` starts Ray here with ``cpus`` processors.
 
-    A connection that exists already is used as it is. Raises GeneratorError when Ray is not installed, or when no
-    cluster answers.
+    Raises GeneratorError when Ray is not installed, when this process is connected already, or when no cluster answers.
     """
     if address == LOCAL or _is_loopback(address):
         # Without this, Ray listens on every interface of the machine, also when it is asked for 127.0.0.1.
@@ -39,8 +38,7 @@ def connected(address: str, cpus: int) -> Iterator[ModuleType]:
             raise
         raise GeneratorError("--ray needs the package ray; run: pip install 'etude[ray]'") from None
     if ray.is_initialized():
-        yield ray
-        return
+        raise GeneratorError("this process is connected to Ray already; call ray.shutdown() first")
     with _own_sigterm():
         _connect(ray, address, cpus)
     try:
