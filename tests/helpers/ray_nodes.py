@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,11 +38,18 @@ class Node:
             lines.append(line)
             if "Ray runtime started" in line:
                 return
+        self.kill()
         raise AssertionError("".join(lines))
 
-    def workers(self) -> list[int]:
-        """Return the processes that run a step of `etude generate` now."""
-        return [pid for pid in _descendants(self.process.pid) if _command(pid).startswith("ray::run_step")]
+    def busy_worker(self) -> int:
+        """Wait for a process that runs a step of `etude generate`, and return it."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            for pid in _descendants(self.process.pid):
+                if _command(pid).startswith("ray::run_step"):
+                    return pid
+            time.sleep(0.02)
+        raise AssertionError("the node works on nothing")
 
     def kill(self) -> None:
         """Kill the node with all its processes at once, as a power cut does."""
@@ -49,24 +58,26 @@ class Node:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        self.process.communicate()
+        self.process.wait()
 
 
 @contextmanager
-def two_nodes(folder: Path, *variables: Mapping[str, str]) -> Iterator[tuple[str, list[Node]]]:
+def two_nodes(*variables: Mapping[str, str]) -> Iterator[tuple[str, list[Node]]]:
     """Yield the address and the nodes of a cluster; each node has its own environment variables."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     port = address.rpartition(":")[2]
-    head = ["--head", "--port", port, "--include-dashboard", "false", "--temp-dir", str(folder)]
     nodes: list[Node] = []
-    try:
-        for arguments, own in zip((head, ["--address", address]), variables, strict=True):
-            nodes.append(Node(arguments, own))
-        yield address, nodes
-    finally:
-        for node in reversed(nodes):
-            node.kill()
+    # A folder of its own, because paths of sockets must be short.
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        head = ["--head", "--port", port, "--include-dashboard", "false", "--temp-dir", folder]
+        try:
+            for arguments, settings in zip((head, ["--address", address]), variables, strict=True):
+                nodes.append(Node(arguments, settings))
+            yield address, nodes
+        finally:
+            for node in reversed(nodes):
+                node.kill()
 
 
 def _command(pid: int) -> str:
