@@ -93,7 +93,7 @@ def _batches(keys: list[str], size: int) -> list[list[str]]:
 def screened(reference: SnapshotRef, candidates: list[Candidate], settings: Settings) -> list[Screened]:
     """Return what one warm run says about each candidate; runs in a worker process."""
     validator = _validator(reference.model_dump_json(), settings)
-    return asyncio.run(screen(candidates, validator.warm))
+    return asyncio.run(screen(candidates, validator.warm.suite))
 
 
 def judge(reference: SnapshotRef, group: Sequence[Screening], settings: Settings) -> list[Verdict]:

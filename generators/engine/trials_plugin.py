@@ -70,7 +70,7 @@ def changed_functions(old: types.CodeType, new: types.CodeType) -> list[tuple[ty
 def top_level_blocks(source: bytes) -> list[tuple[int, int, int, int]]:
     """Return first and last line and the bytes' range of each function and class at the top of a file.
 
-    There are none in a file that names its encoding: a part of it could not be compiled alone.
+    A file that names its encoding has no block, since a part of it cannot be compiled alone.
     """
     lines = source.splitlines(keepends=True)
     if source.startswith(b"\xef\xbb\xbf") or b"coding" in b"".join(lines[:2]) or b"\r" in source or b"\f" in source:
@@ -229,8 +229,8 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
                 outcomes[item.nodeid] = {name: outcome[name] for name in ("outcome", "when", "message", "exception")}
                 if trial["first_failure"]:
                     break
-        seen = {"processes": sorted(watch.processes), "sharing": watch.sharing(chosen)}
-        return {"cause": "", "passed": passed, "outcomes": outcomes, "seconds": seconds, **seen}
+        survey = {"processes": sorted(watch.processes), "sharing": watch.sharing(chosen)}
+        return {"cause": "", "passed": passed, "outcomes": outcomes, "seconds": seconds, **survey}
 
     return Trials()
 

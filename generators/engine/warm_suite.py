@@ -198,8 +198,8 @@ def _difference(before: bytes, after: bytes) -> tuple[int, int, str]:
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     shortest = min(len(old), len(new))
     head = next((number for number in range(shortest) if old[number] != new[number]), shortest)
-    rest = shortest - head
-    tail = next((number for number in range(rest) if old[-1 - number] != new[-1 - number]), rest)
+    most = shortest - head
+    tail = next((number for number in range(most) if old[-1 - number] != new[-1 - number]), most)
     start, stop = len(b"".join(old[:head])), len(before) - len(b"".join(old[len(old) - tail :]))
     return start, stop, after[start : len(after) - (len(before) - stop)].decode("utf-8", "surrogateescape")
 

@@ -53,7 +53,7 @@ from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
-from .observation.failing_calls import Observation, Seen
+from .observation.failing_calls import Observation, OnRightTree
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 from .warm_proof import WarmProof, only_removes
 
@@ -71,7 +71,7 @@ class Validator:
     leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
     shared: SharedProof = field(default_factory=SharedProof, repr=False)  # the part of V3 that tasks share
     warm: WarmBatch = field(init=False, repr=False)  # tries many small changes in one run
-    seen: Seen = field(default_factory=Seen, repr=False)  # what was observed on the Snapshot's tree
+    right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # what was observed on the Snapshot's tree
     proof: WarmProof = field(init=False, repr=False)  # V2 for changes that warm runs can make
     delivered: Deliverables = field(init=False, repr=False)  # all stages of candidates with another verifier
 
@@ -105,7 +105,7 @@ class Validator:
             if candidate.observe_calls:
                 affected = set(tests.affected)
                 chosen = [test for test in measured.failing if test in affected] or measured.failing
-                calls = await Observation(self.stages, tree, full, self.seen).failing_calls(chosen)
+                calls = await Observation(self.stages, tree, full, self.right).failing_calls(chosen)
                 measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         await self._visible_suite(tree, candidate, measured, workspace.path, warm=warm_run is not None)

@@ -9,7 +9,7 @@ show, or show differently, is left to a run of the whole suite in a fresh sandbo
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -78,14 +78,21 @@ def only_removes(tree: SourceTree, shown: Mapping[str, bytes | None]) -> bool:
 
 
 def _only_removes(path: str, before: bytes, after: bytes) -> bool:
-    remaining = iter(before.splitlines())
-    if (
-        not path.endswith(".py")
-        or compile_error(path, after)
-        or not all(line in remaining for line in after.splitlines())
-    ):
+    if not path.endswith(".py") or compile_error(path, after):
         return False
-    return not (_defined(before) - _defined(after)) & words(after)
+    remaining = _statements(parse_or_empty(before))
+    is_part = all(statement in remaining for statement in _statements(parse_or_empty(after)))
+    return is_part and not (_defined(before) - _defined(after)) & words(after)
+
+
+def _statements(owner: ast.Module | ast.ClassDef) -> Iterator[str]:
+    """Yield the statements of a module or class in order, those of classes after their heads."""
+    for node in owner.body:
+        if isinstance(node, ast.ClassDef):
+            yield f"{node.name} {[ast.dump(item) for item in (*node.bases, *node.keywords, *node.decorator_list)]}"
+            yield from _statements(node)
+        else:
+            yield ast.dump(node)
 
 
 def _defined(source: bytes) -> set[str]:

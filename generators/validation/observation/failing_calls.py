@@ -39,7 +39,7 @@ Executed = tuple[Session, Outcomes, Outcomes]
 
 
 @dataclass(frozen=True)
-class Seen:
+class OnRightTree:
     """What candidates of one Snapshot have in common: what was observed on the right tree."""
 
     recorded: dict[tuple[str, ...], list[list[RecordedCall]]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Observation:
     stages: Stages  # opens sandboxes of the Snapshot
     tree: SourceTree  # the right tree
     exercise: Path  # the folder of the exercise's tree
-    seen: Seen = field(default_factory=Seen, repr=False)  # kept for the next candidate
+    right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # kept for the next candidate
 
     async def failing_calls(self, tests: Sequence[str]) -> list[FailingCall]:
         """Return at most one call that the first of ``tests`` make, the plainest whose result is wrong.
@@ -93,8 +93,8 @@ class Observation:
 
     async def _recorded(self, pristine: Path, tests: Sequence[str]) -> list[list[RecordedCall]]:
         """Return the calls of each test on the right tree."""
-        if tuple(tests) in self.seen.recorded:
-            return self.seen.recorded[tuple(tests)]
+        if tuple(tests) in self.right.recorded:
+            return self.right.recorded[tuple(tests)]
         packages = sorted({self.tree.dotted_name(module.path).split(".")[0] for module in self.tree.modules()})
         files = [path for path in self.tree.python_files if self.tree.is_test(path)]
         parts = tuple((_FOLDER / f"{name}.py").read_text("utf-8") for name in _TRACER)
@@ -110,7 +110,7 @@ class Observation:
         finally:
             await sandbox.close()
         recorded = [recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests]
-        return self.seen.recorded.setdefault(tuple(tests), recorded)
+        return self.right.recorded.setdefault(tuple(tests), recorded)
 
     async def _executed(self, pristine: Path, sessions: Sequence[Session], hash_seeds: Sequence[int]) -> list[Executed]:
         """Return the sessions with their outcomes on both trees, where these are the same with all seeds of hashes."""
@@ -120,8 +120,8 @@ class Observation:
         usable = [(session, outcomes) for session, outcomes in zip(sessions, right, strict=True) if outcomes]
         if not usable:
             return []
-        kept = [session for session, _ in usable]
-        wrong = _steady([await self._run(self.exercise, kept, seed) for seed in hash_seeds])
+        sessions = [session for session, _ in usable]
+        wrong = _steady([await self._run(self.exercise, sessions, seed) for seed in hash_seeds])
         return [(*item, outcomes) for item, outcomes in zip(usable, wrong, strict=True) if outcomes]
 
     async def _right(self, pristine: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
@@ -129,13 +129,13 @@ class Observation:
 
         The runner gives up after some sessions that do not end, so such outcomes depend on what ran together.
         """
-        seen = self.seen.outcomes
-        new = [session for session in sessions if (session, hash_seed) not in seen]
+        observed = self.right.outcomes
+        new = [session for session in sessions if (session, hash_seed) not in observed]
         outcomes = await self._run(pristine, new, hash_seed) if new else []
         if not all(outcomes):
             return await self._run(pristine, sessions, hash_seed)
-        seen.update({(session, hash_seed): item for session, item in zip(new, outcomes, strict=True)})
-        return [seen[session, hash_seed] for session in sessions]
+        observed.update({(session, hash_seed): item for session, item in zip(new, outcomes, strict=True)})
+        return [observed[session, hash_seed] for session in sessions]
 
     async def _run(self, tree: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
         """Return the outcomes of the sessions on one tree; none when the run ends early."""
