@@ -1,4 +1,4 @@
-"""The order of the work on candidates: batches are screened in one warm run, then each survivor is judged alone."""
+"""The order of the work on candidates: batches are screened in one warm run, then groups of survivors are judged."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .records import Built, Judged, Settings, Work
+from .records import BuildCost, Built, Judged, Settings, Work
 from .steps import Done, judge, screened
 
 BATCH = 64
 """Candidates that are screened together: the package is imported and its tests are collected once for them."""
+GROUP = 16
+"""Candidates that are judged side by side, so that their later trials share a process too."""
 AHEAD = 2
 """Steps per processor that are submitted at the same time, so that no processor waits for the next one."""
 
@@ -47,10 +49,14 @@ class Queue(Protocol):
 
 
 def verdicts(works: Iterable[Work], queue: Queue, settings: Settings) -> Iterator[Judged]:
-    """Yield the verdict on every candidate as soon as it is known; each exactly once."""
+    """Yield the verdict on every candidate as soon as it is known; each exactly once.
+
+    Candidates are judged in groups, so a killed run loses at most one group per worker.
+    """
     batches = (step for work in works for step in _batches(work, settings))
     survivors: deque[Step] = deque()
-    screening: dict[str, Done] = {}
+    screening_cpu: dict[str, float] = {}
+    costs: dict[Built, BuildCost] = {}  # of builds, until the next verdict on a candidate of the Snapshot
     while True:
         while queue.has_room():
             step = survivors.popleft() if survivors else next(batches, None)
@@ -60,21 +66,23 @@ def verdicts(works: Iterable[Work], queue: Queue, settings: Settings) -> Iterato
         if queue.is_empty():
             return
         step, done = queue.next_done()
+        cpu = done.cpu_seconds / len(step.keys)
+        if done.cost is not None:
+            costs[step.built] = costs[step.built] + done.cost if step.built in costs else done.cost
         if step.run is judge:
-            first = screening.pop(step.keys[0])
-            costs = [cost for cost in (first.cost, done.cost) if cost]
-            cost = sum(costs[1:], costs[0]) if costs else None
-            yield Judged(step.keys[0], done.value, first.cpu_seconds + done.cpu_seconds, cost)
+            for key, verdict in zip(step.keys, done.value, strict=True):
+                yield Judged(key, verdict, screening_cpu.pop(key) + cpu, costs.pop(step.built, None))
             continue
-        share = done.cpu_seconds / len(step.keys)
-        for number, (key, candidate, result) in enumerate(zip(step.keys, step.arguments[0], done.value, strict=True)):
-            # The cost of the build is reported once, with the first candidate of the batch.
-            part = Done(None, share, done.cost if not number else None)
+        passed = []
+        for key, candidate, result in zip(step.keys, step.arguments[0], done.value, strict=True):
             if result.rejection:
-                yield Judged(key, result.rejection, share, part.cost)
+                yield Judged(key, result.rejection, cpu, costs.pop(step.built, None))
             else:
-                screening[key] = part
-                survivors.append(Step(judge, step.built, (candidate, settings, result.run), (key,)))
+                screening_cpu[key] = cpu
+                passed.append((key, (candidate, result.run)))
+        for start in range(0, len(passed), GROUP):
+            keys, group = zip(*passed[start : start + GROUP], strict=True)
+            survivors.append(Step(judge, step.built, (group, settings), keys))
 
 
 def _batches(work: Work, settings: Settings) -> Iterator[Step]:

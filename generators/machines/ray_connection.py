@@ -41,6 +41,8 @@ def connected(address: str, cpus: int) -> Iterator[ModuleType]:
         raise GeneratorError("this process is connected to Ray already; call ray.shutdown() first")
     with _own_sigterm():
         _connect(ray, address, cpus)
+    # Ray prints messages about lost workers to stdout, where the result of the command belongs.
+    ray._private.worker._worker_logs_enabled = False
     try:
         yield ray
     finally:

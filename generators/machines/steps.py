@@ -28,6 +28,9 @@ from ..validation.pipeline import Validator
 from .cpu_time import cpu_seconds
 from .records import BuildCost, Built, Plan, Proposal, Settings, Verdict
 
+Screening = tuple[Candidate, TestRun | None]
+"""A candidate and the run of the tests that run the changed code, where screening has made it."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -87,16 +90,29 @@ def propose(built: Built, plan: Plan) -> list[Proposal]:
 
 def screened(built: Built, candidates: list[Candidate], settings: Settings) -> list[Screened]:
     """Return what one warm run says about each candidate."""
-    return asyncio.run(screen(candidates, _validator(built, settings).warm))
+    return asyncio.run(screen(candidates, _validator(built, settings).warm.suite))
 
 
-def judge(built: Built, candidate: Candidate, settings: Settings, first: TestRun | None = None) -> Verdict:
-    """Return the verdict on one candidate.
+def judge(built: Built, group: Sequence[Screening], settings: Settings) -> list[Verdict]:
+    """Return the verdict on each candidate of a group."""
+    return asyncio.run(_judged(_validator(built, settings), group))
 
-    ``first`` is the run of the tests that run the changed code, where screening has made it.
-    """
+
+async def _judged(validator: Validator, group: Sequence[Screening]) -> list[Verdict]:
+    verdicts: list[Verdict | BaseException] = []
+    waiting = list(group)
+    while waiting and not validator.shared.nothing_scored:  # what candidates share is shown with the first ones
+        verdicts += await validator.warm.together([_verdict(validator, *waiting.pop(0))])
+    verdicts += await validator.warm.together([_verdict(validator, *item) for item in waiting])
+    for verdict in verdicts:
+        if isinstance(verdict, BaseException):
+            raise verdict
+    return [verdict for verdict in verdicts if not isinstance(verdict, BaseException)]
+
+
+async def _verdict(validator: Validator, candidate: Candidate, first: TestRun | None) -> Verdict:
     try:
-        return asyncio.run(_validator(built, settings).task(candidate, first))
+        return await validator.task(candidate, first)
     except Rejected as rejected:
         return Rejection(rejected.reason, rejected.detail)
 

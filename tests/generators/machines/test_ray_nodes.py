@@ -17,14 +17,13 @@ from helpers.ray_nodes import two_nodes
 
 from etude.generators.output.publish import JOURNAL
 
-SAMPLE = DATA / "scales"
-GENERATORS = "fd_function,bug_operator"
+SOURCES = [str(DATA / "scales"), str(DATA / "cellar")]
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 2}
 
 
 def command(out: Path, *more: str) -> list[str]:
     knobs = [f"--knob={name}={value}" for name, value in {"min_lines": 3, **LIGHT}.items()]
-    request = ["generate", str(SAMPLE), "-g", GENERATORS, "--count", "4", "--seed", "7", "-o", str(out), *knobs]
+    request = ["generate", *SOURCES, "-g", "fd_function", "--count", "3", "--seed", "7", "-o", str(out), *knobs]
     return [sys.executable, "-m", "etude.cli", *request, *more]
 
 
@@ -53,7 +52,7 @@ def test_nodes_give_the_bytes_of_one_process_when_a_worker_and_a_node_are_killed
     one_process: Path, tmp_path: Path
 ) -> None:
     caches = tmp_path / "a", tmp_path / "b"
-    variables = [{**TOKEN, "ETUDE_CACHE": str(cache), "ETUDE_SOURCES": str(SAMPLE)} for cache in caches]
+    variables = [{**TOKEN, "ETUDE_CACHE": str(cache), "ETUDE_SOURCES": os.pathsep.join(SOURCES)} for cache in caches]
     environment = {**os.environ, **TOKEN}
     out = tmp_path / "out"
     killed = []
@@ -67,20 +66,18 @@ def test_nodes_give_the_bytes_of_one_process_when_a_worker_and_a_node_are_killed
         lines = []
         for line in run.stderr:
             lines.append(line)
-            if ": 1 of 8" in line:
+            if "2 of 2" in line and not killed:  # every candidate is proposed, none is judged
                 os.kill(nodes[0].busy_worker(), signal.SIGKILL)
-                killed.append("worker")
-            elif ": 3 of 8" in line:
                 nodes[1].busy_worker()
                 nodes[1].kill()
-                killed.append("node")
+                killed += ["worker", "node"]
         assert run.wait() == 0, "".join(lines)
     assert killed == ["worker", "node"]
     assert (out / "tasks.jsonl").read_bytes() == (one_process / "tasks.jsonl").read_bytes()
     assert (out / "README.md").read_bytes() == (one_process / "README.md").read_bytes()
     assert without_times(out) == without_times(one_process)
     assert snapshots_of(caches[0]) == snapshots_of(caches[1])
-    assert json.loads((out / "report.json").read_text())["builds"]["scales 1.2.0"]["builds"] >= 1
+    assert json.loads((out / "report.json").read_text())["builds"]["cellar 0.3.0"]["builds"] >= 1
 
 
 @pytest.mark.slow
@@ -89,13 +86,13 @@ def test_an_interrupted_run_on_ray_is_resumed_by_one_process(one_process: Path, 
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         for line in run.stderr:
-            if ": 2 of 8" in line:
+            if "accepted" in line:
                 run.send_signal(signal.SIGINT)
                 break
         rest = run.stderr.read()
     assert run.returncode == 130, rest
     assert "Traceback" not in rest
-    assert len([line for line in (tmp_path / JOURNAL).read_text().splitlines() if line]) >= 2
+    assert len([line for line in (tmp_path / JOURNAL).read_text().splitlines() if line]) >= 1
     assert not (tmp_path / "tasks.jsonl").exists()
     subprocess.run(command(tmp_path), check=True, capture_output=True)
     assert (tmp_path / "tasks.jsonl").read_bytes() == (one_process / "tasks.jsonl").read_bytes()
