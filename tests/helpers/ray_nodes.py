@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 # `ray start` replaces 127.0.0.1 by an address that other machines reach, and then listens on every interface.
 _START = """
@@ -41,15 +44,9 @@ class Node:
         self.kill()
         raise AssertionError("".join(lines))
 
-    def busy_worker(self) -> int:
-        """Wait for a process that runs a step of `etude generate`, and return it."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            for pid in _descendants(self.process.pid):
-                if _command(pid).startswith("ray::run_step"):
-                    return pid
-            time.sleep(0.02)
-        raise AssertionError("the node works on nothing")
+    def busy_workers(self) -> list[int]:
+        """Return the processes that run a step of `etude generate`."""
+        return [pid for pid in _descendants(self.process.pid) if _command(pid).startswith("ray::run_step")]
 
     def kill(self) -> None:
         """Kill the node with all its processes at once, as a power cut does."""
@@ -59,6 +56,15 @@ class Node:
             except ProcessLookupError:
                 pass
         self.process.wait()
+
+
+def wait_for(condition: Callable[[], Result]) -> Result:
+    """Return the first true result of a condition. Raises AssertionError when there is none within a minute."""
+    deadline = time.monotonic() + 60
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "the nodes do not get to work"
+        time.sleep(0.02)
+    return result
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from helpers.light_checks import LIGHT
 from helpers.paths import DATA
-from helpers.ray_nodes import two_nodes
+from helpers.ray_nodes import two_nodes, wait_for
 
 from etude.generators.output.publish import JOURNAL
 
@@ -67,8 +67,8 @@ def test_nodes_give_the_bytes_of_one_process_when_a_worker_and_a_node_are_killed
         for line in run.stderr:
             lines.append(line)
             if "2 of 2" in line and not killed:  # every candidate is proposed, none is judged
-                os.kill(nodes[0].busy_worker(), signal.SIGKILL)
-                nodes[1].busy_worker()
+                os.kill(wait_for(nodes[0].busy_workers)[0], signal.SIGKILL)
+                wait_for(lambda: (caches[1] / "snapshots").is_dir() and nodes[1].busy_workers())
                 nodes[1].kill()
                 killed += ["worker", "node"]
         assert run.wait() == 0, "".join(lines)
@@ -76,7 +76,7 @@ def test_nodes_give_the_bytes_of_one_process_when_a_worker_and_a_node_are_killed
     assert (out / "tasks.jsonl").read_bytes() == (one_process / "tasks.jsonl").read_bytes()
     assert (out / "README.md").read_bytes() == (one_process / "README.md").read_bytes()
     assert without_times(out) == without_times(one_process)
-    assert snapshots_of(caches[0]) == snapshots_of(caches[1])
+    assert set(snapshots_of(caches[1])) <= set(snapshots_of(caches[0]))
     assert json.loads((out / "report.json").read_text())["builds"]["cellar 0.3.0"]["builds"] >= 1
 
 
