@@ -159,7 +159,7 @@ def main() -> None:
     if options.step == "table":
         PAGE.write_text(table(packages, records), "utf-8")
         return
-    named = [package for package in packages if package.partition("==")[0] in options.names]
+    named = [package for name in options.names for package in packages if package.partition("==")[0] == name]
     run(named or [package for package in packages if package not in records], options.results)
 
 

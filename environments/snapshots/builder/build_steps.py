@@ -70,6 +70,9 @@ class Build:
         generated = metadata.generated_files(project, layout.packages, self.tree)
         metadata.write_files(self.tree, generated)
         guess = guess_dependencies(self.tree, project, config, layout, options)
+        if guess.pytest != options.pytest:
+            dependencies.refuse_parts_of_pytest(project.name, guess.pytest)
+        options = options.model_copy(update={"pytest": guess.pytest})
         recipe = _draft(fetched, project, layout, config, interpreter, options, metadata.pack(generated))
         recipe, run = self._settle(recipe, project, guess, dependencies)
         return self._publish(recipe, interpreter, run)

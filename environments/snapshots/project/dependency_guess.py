@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ..builder.packages import requirement_name
-from ..recipe import SnapshotOptions
+from ..recipe import LATER_PYTEST, SnapshotOptions
 from ..test_run.test_runner import TestRun
 from . import imports
 from .layout import Layout
@@ -32,6 +34,8 @@ class DependencyGuess:
     required: set[str]
     marked: list[str]
     project: str
+    pytest: str
+    """Exact version of pytest."""
 
     def unmet(self, locked: set[str], tests: Sequence[str]) -> list[str]:
         """Return distributions for required imports and marks that the resolved set ``locked`` does not provide."""
@@ -61,12 +65,22 @@ def guess_dependencies(
     stated = declared(tree, project.requires_dist, project.extras, project.name)
     local = {*layout.packages, *_local_modules(tree, layout.tests)}
     imported = imports.all_imports(files) - local
-    base = [*runtime(project.requires_dist), f"pytest=={options.pytest}", "coverage", *options.requirements]
+    version = pytest_version(stated, config, options)
+    base = [*runtime(project.requires_dist), f"pytest=={version}", "coverage", *options.requirements]
     tests = [text for text in stated.test if not is_tool(text) or _provides(text, imported)]
     tests += [text for text in stated.dev if _provides(text, imported)]
     tests += plugin_requirements(config)
     required = imports.required_imports(files) - local
-    return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name)
+    return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name, version)
+
+
+def pytest_version(stated: Declared, config: PytestConfig, options: SnapshotOptions) -> str:
+    """Return the user's version of pytest, else the default one unless the project needs the later one."""
+    if "pytest" in options.model_fields_set:
+        return options.pytest
+    accepted = SpecifierSet(f">={config.minversion}" if re.match(r"[\d.]+$", config.minversion) else "") & stated.pytest
+    too_old = config.native or options.pytest not in accepted
+    return LATER_PYTEST if too_old and LATER_PYTEST in accepted else options.pytest
 
 
 def unique(texts: Iterable[str]) -> list[str]:

@@ -6,13 +6,13 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from ..source.project_files import read_ini, read_pyproject
+from ..source.project_files import read_ini, read_pyproject, read_toml
 
 # Options dropped from addopts: reports, order, repetition, parallelism, caching, linters, strictness about config.
 # A separate argument may follow the first ones, but not the others.
@@ -82,22 +82,31 @@ class PytestConfig:
     """Patterns of test files."""
     required_plugins: tuple[str, ...] = ()
     """Requirements without which pytest refuses to run."""
+    minversion: str = ""
+    """Oldest version of pytest that may read the file."""
     strict_warnings: bool = False
     """Whether every warning is an error."""
     keys: frozenset[str] = frozenset()
     """Names of all settings."""
+    native: bool = False
+    """Whether the settings are in TOML's own types, which pytest reads from version 9 on."""
 
 
 def read_config(tree: Path) -> PytestConfig:
     """Return the first configuration that pytest itself would take."""
+    for name in ("pytest.toml", ".pytest.toml"):
+        if (tree / name).is_file():
+            return replace(_parsed(name, read_toml(tree / name).get("pytest", {})), native=True)
     for name, section in (("pytest.ini", "pytest"), (".pytest.ini", "pytest")):
         if (tree / name).is_file():
             return _parsed(
                 name, dict(read_ini(tree / name)[section]) if read_ini(tree / name).has_section(section) else {}
             )
-    table = read_pyproject(tree).get("tool", {}).get("pytest", {}).get("ini_options")
-    if table is not None:
+    native = read_pyproject(tree).get("tool", {}).get("pytest", {})
+    if (table := native.pop("ini_options", None)) is not None:
         return _parsed("pyproject.toml", table)
+    if native:
+        return replace(_parsed("pyproject.toml", native), native=True)
     for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         parser = read_ini(tree / name)
         if parser.has_section(section):
@@ -123,6 +132,7 @@ def _parsed(name: str, table: dict[str, Any]) -> PytestConfig:
         testpaths=words("testpaths"),
         python_files=words("python_files"),
         required_plugins=words("required_plugins"),
+        minversion=str(table.get("minversion", "")),
         strict_warnings=any(str(line).strip() == "error" for line in lines),
         keys=frozenset(table),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dependency_groups import DependencyGroupResolver
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ..source.project_files import read_ini, read_pyproject
@@ -39,6 +40,8 @@ class Declared:
 
     test: tuple[str, ...] = ()
     dev: tuple[str, ...] = ()
+    pytest: SpecifierSet = field(default_factory=SpecifierSet)
+    """Versions of pytest with which the tests run."""
 
 
 def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], project: str) -> Declared:
@@ -54,7 +57,17 @@ def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], pr
     by_kind["test"].extend(_tox(tree))
     tests_require = read_ini(tree / "setup.cfg").get("options", "tests_require", fallback="")
     by_kind["test"].extend(re.split(r"[\n;]", tests_require))
-    return Declared(tuple(_usable(by_kind["test"], project)), tuple(_usable(by_kind["dev"], project)))
+    usable = (tuple(_usable(by_kind[kind], project)) for kind in ("test", "dev"))
+    return Declared(*usable, _pytest_versions(by_kind["test"]) or _pytest_versions(by_kind["dev"]))
+
+
+def _pytest_versions(texts: Iterable[str]) -> SpecifierSet:
+    """Return the conditions of the first requirement of pytest that applies."""
+    for text in texts:
+        requirement = _requirement(text.strip())
+        if requirement and requirement.name.lower() == "pytest" and requirement.specifier:
+            return requirement.specifier
+    return SpecifierSet()
 
 
 def _kind(name: str) -> str | None:

@@ -259,6 +259,21 @@ def test_build_resolves_warning_filters_when_they_name_the_projects_classes(tmp_
     assert build_snapshot(spec, cache=cache).baseline.passed == ["test_warns.py::test_one"]
 
 
+def test_build_resolves_warning_filters_when_a_plugin_warns_while_it_is_loaded(tmp_path: Path, cache: Path) -> None:
+    # The plugin is called "socket": pytest warns that this module cannot be rewritten, because it is imported already.
+    spec = make(tmp_path / "early", early="class Old(Warning): pass\n", test_early="def test_one(): pass\n")
+    (tmp_path / "early" / "requirements.txt").write_text("pytest-socket\n")
+    (tmp_path / "early" / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore::early.Old\n")
+    assert build_snapshot(spec, cache=cache).baseline.passed == ["test_early.py::test_one"]
+
+
+def test_build_takes_a_later_pytest_when_the_project_needs_it(tmp_path: Path, cache: Path) -> None:
+    spec = make(tmp_path / "new", new="X = 1\n", test_new="def check_one(): pass\n")
+    (tmp_path / "new" / "pyproject.toml").write_text('[tool.pytest]\npython_functions = ["check_*"]\n')
+    built = build_snapshot(spec, cache=cache)
+    assert (built.recipe.pytest, built.baseline.passed) == ("9.1.1", ["test_new.py::check_one"])
+
+
 def test_build_refuses_parts_of_pytest_before_it_builds_them(cache: Path) -> None:
     messages: list[str] = []
     with pytest.raises(SnapshotError, match="pytest itself runs on iniconfig, so no task can be made of it"):

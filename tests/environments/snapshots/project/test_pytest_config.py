@@ -34,6 +34,17 @@ def test_read_config_takes_the_file_that_pytest_would_take(tmp_path: Path, name:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("pytest.toml", '[pytest]\naddopts = ["-v", "-s"]\n'), ("pyproject.toml", '[tool.pytest]\naddopts = ["-v", "-s"]\n')],
+)
+def test_read_config_takes_settings_in_the_types_of_toml(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "tox.ini").write_text("[pytest]\naddopts = --wrong\n")
+    config = read_config(tmp_path)
+    assert (config.file, config.native, config.addopts) == (name, True, ("-v", "-s"))
+
+
 def test_options_are_empty_when_nothing_is_configured(tmp_path: Path) -> None:
     config = read_config(tmp_path)
     assert (config.file, options(config, [], [])) == (None, [])
