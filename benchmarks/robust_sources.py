@@ -125,7 +125,7 @@ def table(packages: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
         "",
         f"{built} of {len(packages)} packages: the most downloaded ones with pure-Python wheels alone whose newest source",
         "distribution holds tests. The list was fixed before the first build. `benchmarks/robust_sources.py` chooses, builds",
-        "and writes this page. \"Dropped\" are tests that do not pass every time.",
+        'and writes this page. "Dropped" are tests that do not pass every time.',
         "",
         "| Package | Version | Tests | Dropped | Seconds | Reason |",
         "|---|---|---|---|---|---|",

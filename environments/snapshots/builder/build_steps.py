@@ -23,7 +23,7 @@ from ..project import metadata
 from ..project.dependency_guess import DependencyGuess, guess_dependencies
 from ..project.layout import Layout, detect
 from ..project.metadata import Project
-from ..project.pytest_config import PytestConfig, options, read_config, usable_options, with_words
+from ..project.pytest_config import PytestConfig, options, read_config, refused_plugins, usable_options, with_words
 from ..recipe import Recipe, SnapshotOptions, SourceRef, base_id
 from ..snapshot import Snapshot
 from ..source import source
@@ -135,8 +135,9 @@ class Build:
             environment.add_project(self.env, interpreter, project)
             self._set_up(recipe.setup_cmds if attempt == 0 else [])
             environment.finish(self.env, interpreter)
-            named = usable_options(read_config(self.tree).addopts)[1]
-            plugins = environment.pytest_plugins(self.env, interpreter, named)
+            addopts = read_config(self.tree).addopts
+            plugins = environment.pytest_plugins(self.env, interpreter, usable_options(addopts)[1])
+            plugins = [name for name in plugins if name not in refused_plugins(addopts)]
             chosen = recipe.verifier.options
             if "hypothesispytest" in plugins:  # its examples are random otherwise
                 chosen = with_words(chosen, ["--hypothesis-seed=0"])

@@ -46,7 +46,11 @@ class DependencyGuess:
         """Return declared or well-known distributions for modules that collection did not find."""
         candidates: list[str] = []
         for name in sorted(imports.missing_modules([*run.collect_errors.values(), run.cause])):
-            matching = [text for text in (*self.declared.test, *self.declared.dev) if _provides(text, {name})]
+            matching = [
+                text
+                for text in (*self.declared.test, *self.declared.dev, *self.declared.other)
+                if _provides(text, {name})
+            ]
             well_known = [imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else []
             candidates += matching[:1] or well_known
         return self._without(candidates, locked, tests)
@@ -68,7 +72,7 @@ def guess_dependencies(
     version = pytest_version(stated, config, options)
     base = [*runtime(project.requires_dist), f"pytest=={version}", "coverage", *options.requirements]
     tests = [text for text in stated.test if not is_tool(text) or _provides(text, imported)]
-    tests += [text for text in stated.dev if _provides(text, imported)]
+    tests += [text for text in (*stated.dev, *stated.other) if _provides(text, imported)]
     tests += plugin_requirements(config)
     required = imports.required_imports(files) - local
     return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name, version)
@@ -94,7 +98,8 @@ def unique(texts: Iterable[str]) -> list[str]:
 def _provides(text: str, imported: set[str]) -> bool:
     """Return whether a requirement's distribution provides one of the imported names."""
     name = requirement_name(text)
-    names = {canonicalize_name(imports.DISTRIBUTIONS.get(module, module).partition("<")[0]) for module in imported}
+    known = (imports.DISTRIBUTIONS.get(module, module) for module in imported)
+    names = {requirement_name(text) or canonicalize_name(text) for text in known}
     return name in names or name.removeprefix("python-") in names
 
 

@@ -163,6 +163,16 @@ def usable_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
     return chosen, plugins
 
 
+def refused_plugins(addopts: Sequence[str]) -> set[str]:
+    """Return the names of the plugins that ``-p no:NAME`` excludes."""
+    return {
+        name
+        for word in addopts
+        for before, _, name in [word.removeprefix("-p").partition("no:")]
+        if name and not before
+    }
+
+
 def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str]) -> list[str]:
     """Return the ini overrides that replace the project's own ``addopts`` and ``required_plugins``."""
     usable, _ = usable_options(config.addopts)

@@ -274,6 +274,24 @@ def test_build_takes_a_later_pytest_when_the_project_needs_it(tmp_path: Path, ca
     assert (built.recipe.pytest, built.baseline.passed) == ("9.1.1", ["test_new.py::check_one"])
 
 
+def test_build_drops_a_plugin_when_it_is_not_installed(tmp_path: Path, cache: Path) -> None:
+    spec = make(tmp_path / "plug", plug="X = 1\n", test_plug="def test_one(): pass\n")
+    (tmp_path / "plug" / "pytest.ini").write_text("[pytest]\naddopts = -p no_such_plugin\n")
+    built = build_snapshot(spec, cache=cache)
+    assert (built.verifier.plugins, built.baseline.passed) == ([], ["test_plug.py::test_one"])
+    assert built.baseline.notes == ["pytest plugin no_such_plugin dropped: it is not installed"]
+
+
+def test_build_keeps_the_first_files_when_the_suite_takes_too_long(tmp_path: Path, cache: Path) -> None:
+    files = {f"tests__test_{name}": "def test_one(): pass\ndef test_two(): pass\n" for name in "abc"}
+    burn = "import time\nT = time.process_time\ndef test_burn(): \n    while T() < 60: pass\n"
+    spec = make(tmp_path / "long", long="X = 1\n", **files, tests__test_d=burn)
+    built = build_snapshot(spec, SnapshotOptions(timeout_s=3), cache=cache)
+    assert built.baseline.passed == ["tests/test_a.py::test_one", "tests/test_a.py::test_two"]
+    assert built.verifier.args == ["tests/test_a.py"]
+    assert built.baseline.notes == ["the suite takes too long: only the tests in tests/test_a.py are used"]
+
+
 def test_build_refuses_parts_of_pytest_before_it_builds_them(cache: Path) -> None:
     messages: list[str] = []
     with pytest.raises(SnapshotError, match="pytest itself runs on iniconfig, so no task can be made of it"):

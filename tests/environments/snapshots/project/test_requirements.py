@@ -70,6 +70,13 @@ def test_declared_finds_the_versions_of_pytest_that_the_tests_need(tmp_path: Pat
     assert str(requirements.declared(tmp_path, [], [], "thing").pytest) == "<10,>=9"
 
 
+def test_declared_keeps_what_other_extras_and_groups_and_files_list(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("c\n")
+    (tmp_path / "pyproject.toml").write_text('[dependency-groups]\nbench = ["b"]\n')
+    stated = requirements.declared(tmp_path, ['a; extra == "socks"'], ["socks"], "thing")
+    assert (stated.test, stated.dev, stated.other) == ((), (), ("a", "b", "c"))
+
+
 def test_is_tool_distinguishes_tools_from_libraries() -> None:
     assert all(requirements.is_tool(name) for name in ("mypy", "sphinx-rtd", "types-six"))
     assert not any(requirements.is_tool(name) for name in ("hypothesis", "freezegun"))
