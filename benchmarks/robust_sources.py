@@ -123,9 +123,9 @@ def table(packages: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Sources that become Snapshots without a recipe",
         "",
-        f"{built} of {len(packages)} packages: the most downloaded ones with pure-Python wheels alone whose newest source",
-        "distribution holds tests. The list was fixed before the first build. `benchmarks/robust_sources.py` chooses, builds",
-        'and writes this page. "Dropped" are tests that do not pass every time.',
+        f"{built} of {len(packages)} packages: the most downloaded ones that have only pure-Python wheels and whose",
+        "newest source distribution holds tests. The list was fixed before the first build. Dropped tests are those that",
+        "do not pass every time. `benchmarks/robust_sources.py` chooses, builds and writes this page.",
         "",
         "| Package | Version | Tests | Dropped | Seconds | Reason |",
         "|---|---|---|---|---|---|",

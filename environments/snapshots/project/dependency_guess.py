@@ -46,11 +46,7 @@ class DependencyGuess:
         """Return declared or well-known distributions for modules that collection did not find."""
         candidates: list[str] = []
         for name in sorted(imports.missing_modules([*run.collect_errors.values(), run.cause])):
-            matching = [
-                text
-                for text in (*self.declared.test, *self.declared.dev, *self.declared.other)
-                if _provides(text, {name})
-            ]
+            matching = [text for text in self.declared.all if _provides(text, {name})]
             well_known = [imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else []
             candidates += matching[:1] or well_known
         return self._without(candidates, locked, tests)

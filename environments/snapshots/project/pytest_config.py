@@ -165,21 +165,20 @@ def usable_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def refused_plugins(addopts: Sequence[str]) -> set[str]:
     """Return the names of the plugins that ``-p no:NAME`` excludes."""
-    return {
-        name
-        for word in addopts
-        for before, _, name in [word.removeprefix("-p").partition("no:")]
-        if name and not before
-    }
+    return {match.group(1) for word in addopts if (match := re.match(r"(?:-p)?no:(.+)$", word))}
 
 
 def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str]) -> list[str]:
-    """Return the ini overrides that replace the project's own ``addopts`` and ``required_plugins``."""
+    """Return the ini overrides that replace the project's own ``addopts`` and what makes pytest refuse to run."""
     usable, _ = usable_options(config.addopts)
     quiet = [part for text in _QUIET_WARNINGS for part in ("-W", text)] if config.strict_warnings else []
     words = [*usable, *quiet, *extra, *(f"--deselect={test}" for test in deselect)]
     overrides = [f"addopts={shlex.join(words)}"] if words or config.addopts else []
-    return [*overrides, "required_plugins="] if config.required_plugins else overrides
+    overrides += ["required_plugins="] if config.required_plugins else []
+    return [
+        *overrides,
+        *(f"{key}=false" for key in ("strict_markers", "strict_config") if {"strict", key} & config.keys),
+    ]
 
 
 def plugin_requirements(config: PytestConfig) -> list[str]:

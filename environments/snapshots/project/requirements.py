@@ -46,6 +46,11 @@ class Declared:
     pytest: SpecifierSet = field(default_factory=SpecifierSet)
     """Versions of pytest with which the tests run."""
 
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Return all requirements, those for the tests first."""
+        return (*self.test, *self.dev, *self.other)
+
 
 def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], project: str) -> Declared:
     """Return the requirements that the tree declares for tests and development, except for ``project`` itself."""

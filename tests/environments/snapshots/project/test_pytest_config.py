@@ -63,6 +63,11 @@ def test_options_are_empty_when_nothing_is_configured(tmp_path: Path) -> None:
     assert (config.file, options(config, [], [])) == (None, [])
 
 
+def test_options_switch_off_strictness_about_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "pytest.toml").write_text("[pytest]\nstrict = true\n")
+    assert options(read_config(tmp_path), [], []) == ["strict_markers=false", "strict_config=false"]
+
+
 def test_required_plugins_are_installed_but_no_longer_required(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nrequired_plugins = pytest-xyz>=1 pytest-cov\nasyncio_mode = auto\n")
     config = read_config(tmp_path)
