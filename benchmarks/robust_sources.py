@@ -83,14 +83,15 @@ def choose(ranking: Path, count: int) -> Iterator[str]:
 
 
 def holds_tests(archive: Path) -> bool:
-    """Return whether an archive has a file that is named like a test file."""
+    """Return whether an archive has a file that is named like a test file, except for those of vendored packages."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as zipped:
             names = zipped.namelist()
     else:
         with tarfile.open(archive) as tar:
             names = tar.getnames()
-    return any(fnmatch.fnmatch(name.rpartition("/")[2], pattern) for name in names for pattern in _TEST_FILES)
+    own = [name.rpartition("/")[2] for name in names if "/_vendor/" not in name]
+    return any(fnmatch.fnmatch(name, pattern) for name in own for pattern in _TEST_FILES)
 
 
 def run(packages: Sequence[str], results: Path) -> None:

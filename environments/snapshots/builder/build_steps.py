@@ -118,7 +118,14 @@ class Build:
         # The source distribution states its Python before its build fails on the wrong one.
         check_requires(interpreter, required_python(self.tree), fetched.name)
         self.progress("building the project's metadata")
-        project = metadata.inspect(self.tree, fetched, interpreter, self.staging)
+        try:
+            project = metadata.inspect(self.tree, fetched, interpreter, self.staging)
+        except BuildFailed as error:
+            static = metadata.read_static(self.tree)
+            if static is None:
+                raise
+            self.notes.append(f"{error}; its tree and PKG-INFO are used as they are")
+            project = static
         check_requires(interpreter, project.requires_python, project.name)
         return project
 

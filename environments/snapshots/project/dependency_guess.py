@@ -19,6 +19,8 @@ from .metadata import Project
 from .pytest_config import PytestConfig, plugin_requirements
 from .requirements import Declared, declared, is_tool, runtime
 
+SUBTESTS = "pytest-subtests"
+
 
 @dataclass(frozen=True)
 class DependencyGuess:
@@ -65,21 +67,25 @@ def guess_dependencies(
     stated = declared(tree, project.requires_dist, project.extras, project.name)
     local = {*layout.packages, *_local_modules(tree, layout.tests)}
     imported = imports.all_imports(files) - local
-    version = pytest_version(stated, config, options)
+    marked = imports.marked_plugins(files)
+    version = pytest_version(stated, config, marked, options)
     base = [*runtime(project.requires_dist), f"pytest=={version}", "coverage", *options.requirements]
     tests = [text for text in stated.test if not is_tool(text) or _provides(text, imported)]
     tests += [text for text in (*stated.dev, *stated.other) if _provides(text, imported)]
     tests += plugin_requirements(config)
+    if version == LATER_PYTEST:  # it has this plugin's fixture, and the plugin itself changes pytest when it is loaded
+        marked = [name for name in marked if name != SUBTESTS]
+        tests = [text for text in tests if requirement_name(text) != SUBTESTS]
     required = imports.required_imports(files) - local
-    return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name, version)
+    return DependencyGuess(base, unique(tests), stated, required, marked, project.name, version)
 
 
-def pytest_version(stated: Declared, config: PytestConfig, options: SnapshotOptions) -> str:
+def pytest_version(stated: Declared, config: PytestConfig, marked: Sequence[str], options: SnapshotOptions) -> str:
     """Return the user's version of pytest, else the default one unless the project needs the later one."""
     if "pytest" in options.model_fields_set:
         return options.pytest
     accepted = SpecifierSet(f">={config.minversion}" if re.match(r"[\d.]+$", config.minversion) else "") & stated.pytest
-    too_old = config.native or options.pytest not in accepted
+    too_old = config.native or options.pytest not in accepted or SUBTESTS in marked
     return LATER_PYTEST if too_old and LATER_PYTEST in accepted else options.pytest
 
 

@@ -292,6 +292,38 @@ def test_build_keeps_the_first_files_when_the_suite_takes_too_long(tmp_path: Pat
     assert built.baseline.notes == ["the suite takes too long: only the tests in tests/test_a.py are used"]
 
 
+def test_build_accepts_a_suite_when_it_uses_subtests(tmp_path: Path, cache: Path) -> None:
+    text = "def test_parts(subtests):\n    with subtests.test(msg='a'):\n        assert True\n"
+    text += "def test_bad(subtests):\n    with subtests.test(msg='a'):\n        assert False\n"
+    spec = make(tmp_path / "parts", parts="X = 1\n", test_parts=text)
+    (tmp_path / "parts" / "requirements-test.txt").write_text("pytest-subtests\n")
+    built = build_snapshot(spec, cache=cache)
+    assert (built.recipe.pytest, built.baseline.passed) == ("9.1.1", ["test_parts.py::test_parts"])
+
+
+def test_build_accepts_a_suite_when_a_library_replaces_dir(tmp_path: Path, cache: Path) -> None:
+    spec = make(tmp_path / "fruit", fruit="X = 1\n", test_fruit="import forbiddenfruit\ndef test_one(): pass\n")
+    (tmp_path / "fruit" / "requirements.txt").write_text("forbiddenfruit\n")
+    assert build_snapshot(spec, cache=cache).baseline.passed == ["test_fruit.py::test_one"]
+
+
+def test_build_uses_the_carried_metadata_when_a_source_distribution_does_not_build(tmp_path: Path, cache: Path) -> None:
+    text = "import six\nfrom importlib.metadata import entry_points, version\nimport stuck\n"
+    text += "def test_one(): assert (version('stuck-up'), len(entry_points(group='up'))) == ('2.1', 1)\n"
+    spec = make(tmp_path / "stuck", src__stuck__core="X = 1\n", tests__test_stuck=text)
+    (tmp_path / "stuck" / "src" / "stuck" / "__init__.py").write_text("from .core import X\n")
+    project = '[project]\nname = "stuck-up"\ndynamic = ["version"]\n[project.entry-points.up]\na = "stuck:X"\n'
+    system = '[build-system]\nrequires = ["no-such-distribution-of-etude"]\nbuild-backend = "none"\n'
+    (tmp_path / "stuck" / "pyproject.toml").write_text(project + system)
+    carried = "Metadata-Version: 2.1\nName: stuck-up\nVersion: 2.1\nRequires-Dist: six\n\nThe description.\n"
+    (tmp_path / "stuck" / "PKG-INFO").write_text(carried)
+    built = build_snapshot(spec, cache=cache)
+    assert (built.name, built.version, built.source_roots) == ("stuck-up", "2.1", ["src/stuck"])
+    assert built.baseline.passed == ["tests/test_stuck.py::test_one"]
+    assert "stuck-up does not build" in built.baseline.notes[0]
+    assert open_snapshot(built.ref, cache=tmp_path / "other", sources=[tmp_path / "stuck"]).digest == built.digest
+
+
 def test_build_refuses_parts_of_pytest_before_it_builds_them(cache: Path) -> None:
     messages: list[str] = []
     with pytest.raises(SnapshotError, match="pytest itself runs on iniconfig, so no task can be made of it"):
