@@ -324,6 +324,15 @@ def test_build_uses_the_carried_metadata_when_a_source_distribution_does_not_bui
     assert open_snapshot(built.ref, cache=tmp_path / "other", sources=[tmp_path / "stuck"]).digest == built.digest
 
 
+def test_build_does_not_load_the_projects_own_pytest_plugin(tmp_path: Path, cache: Path) -> None:
+    spec = make(tmp_path / "own", own="X = 1\n", test_own="def test_one(): pass\n")
+    project = '[project]\nname = "own"\nversion = "1"\n[project.entry-points.pytest11]\nmine = "own"\n'
+    (tmp_path / "own" / "pyproject.toml").write_text(f'{project}[tool.setuptools]\npy-modules = ["own"]\n')
+    built = build_snapshot(spec, cache=cache)
+    assert (built.verifier.plugins, built.baseline.passed) == ([], ["test_own.py::test_one"])
+    assert built.baseline.notes == ["the project's own pytest plugins are not loaded: mine, own"]
+
+
 def test_build_refuses_parts_of_pytest_before_it_builds_them(cache: Path) -> None:
     messages: list[str] = []
     with pytest.raises(SnapshotError, match="pytest itself runs on iniconfig, so no task can be made of it"):
