@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -90,22 +91,29 @@ def holds_tests(archive: Path) -> bool:
     else:
         with tarfile.open(archive) as tar:
             names = tar.getnames()
-    own = [name.rpartition("/")[2] for name in names if "/_vendor/" not in name]
-    return any(fnmatch.fnmatch(name, pattern) for name in own for pattern in _TEST_FILES)
+    project_files = [name.rpartition("/")[2] for name in names if "/_vendor/" not in name]
+    return any(fnmatch.fnmatch(name, pattern) for name in project_files for pattern in _TEST_FILES)
 
 
 def run(packages: Sequence[str], results: Path) -> None:
-    """Build each package's Snapshot in its own process and append the outcome to ``results``."""
+    """Build each package's Snapshot in its own process and an empty cache, and append the outcome to ``results``."""
     for package in packages:
         started = time.monotonic()
         command = [sys.executable, "-c", _BUILD, f"pypi:{package}"]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
-            )
-            outcome = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {"reason": done.stderr[-600:]}
-        except subprocess.TimeoutExpired:
-            outcome = {"reason": f"the build did not end within {TIMEOUT_S:.0f} s"}
+        with tempfile.TemporaryDirectory() as cache:
+            try:
+                done = subprocess.run(
+                    command,
+                    capture_output=True,
+                    text=True,
+                    timeout=TIMEOUT_S,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                    env={**os.environ, "ETUDE_CACHE": cache},
+                )
+                outcome = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {"reason": done.stderr[-600:]}
+            except subprocess.TimeoutExpired:
+                outcome = {"reason": f"the build did not end within {TIMEOUT_S:.0f} s"}
         record = {"package": package, "seconds": round(time.monotonic() - started, 1), **outcome}
         with results.open("a", encoding="utf-8") as sink:
             sink.write(json.dumps(record) + "\n")

@@ -144,10 +144,12 @@ class Build:
             environment.finish(self.env, interpreter)
             addopts = read_config(self.tree).addopts
             plugins = environment.pytest_plugins(self.env, interpreter, usable_options(addopts)[1])
-            own = environment.own_plugins(project)
-            plugins = [name for name in plugins if name not in refused_plugins(addopts) | own]
-            if own and attempt == 0:
-                self.notes.append(f"the project's own pytest plugins are not loaded: {', '.join(sorted(own))}")
+            project_plugins = environment.own_plugins(project)
+            plugins = [name for name in plugins if name not in refused_plugins(addopts) | project_plugins]
+            if project_plugins and attempt == 0:
+                self.notes.append(
+                    f"the project's own pytest plugins are not loaded: {', '.join(sorted(project_plugins))}"
+                )
             chosen = recipe.verifier.options
             if "hypothesispytest" in plugins:  # its examples are random otherwise
                 chosen = with_words(chosen, ["--hypothesis-seed=0"])

@@ -36,8 +36,8 @@ class DependencyGuess:
     required: set[str]
     marked: list[str]
     project: str
-    pytest: str
-    """Exact version of pytest."""
+    pytest: str = ""
+    """Exact version of pytest in ``base``; empty where a specification decides."""
 
     def unmet(self, locked: set[str], tests: Sequence[str]) -> list[str]:
         """Return distributions for required imports and marks that the resolved set ``locked`` does not provide."""
@@ -100,8 +100,8 @@ def unique(texts: Iterable[str]) -> list[str]:
 def _provides(text: str, imported: set[str]) -> bool:
     """Return whether a requirement's distribution provides one of the imported names."""
     name = requirement_name(text)
-    known = (imports.DISTRIBUTIONS.get(module, module) for module in imported)
-    names = {requirement_name(text) or canonicalize_name(text) for text in known}
+    distributions = (imports.DISTRIBUTIONS.get(module, module) for module in imported)
+    names = {requirement_name(text) or canonicalize_name(text) for text in distributions}
     return name in names or name.removeprefix("python-") in names
 
 

@@ -64,8 +64,8 @@ def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], pr
     by_kind["test"].extend(_tox(tree))
     tests_require = read_ini(tree / "setup.cfg").get("options", "tests_require", fallback="")
     by_kind["test"].extend(re.split(r"[\n;]", tests_require))
-    usable = (tuple(_usable(texts, project)) for texts in by_kind.values())
-    return Declared(*usable, _pytest_versions(by_kind["test"]) or _pytest_versions(by_kind["dev"]))
+    test, dev, other = (tuple(_usable(texts, project)) for texts in by_kind.values())
+    return Declared(test, dev, other, _pytest_versions(by_kind["test"]) or _pytest_versions(by_kind["dev"]))
 
 
 def _pytest_versions(texts: Iterable[str]) -> SpecifierSet:

@@ -72,12 +72,12 @@ def first_files(run: TestRun) -> list[str]:
         file = test.partition("::")[0]
         counts[file] = counts.get(file, 0) + 1
     counts.pop((run.running or next(reversed(run.order), "")).partition("::")[0], None)
-    files, left = list[str](), len(run.order) / 2
+    files, remaining = list[str](), len(run.order) / 2
     for file, count in counts.items():
-        if files and count > left:
+        if files and count > remaining:
             break
         files.append(file)
-        left -= count
+        remaining -= count
     return files
 
 
