@@ -134,7 +134,7 @@ def table(packages: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
         "",
         f"{built} of {len(packages)} packages: the most downloaded ones that have only pure-Python wheels and whose",
         "newest source distribution holds tests. Dropped tests do not pass every time. The list was fixed before the",
-        "first build; only pip was replaced later, because its one test file belongs to a vendored package. Seconds are",
+        "first build; pip alone was replaced later, because its one test file is of a vendored package. Seconds are",
         "those of one build on two shared cores. `benchmarks/robust_sources.py` chooses, builds and writes this page.",
         "",
         "| Package | Version | Tests | Dropped | Seconds | Reason |",
