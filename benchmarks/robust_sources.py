@@ -30,7 +30,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 LIST = HERE / "robust_sources.txt"
 PAGE = HERE.parent / "docs" / "robust-sources.md"
-TIMEOUT_S = 1800.0
+TIMEOUT_S = 900.0
 _TEST_FILES = ("test_*.py", "*_test.py")
 _BUILD = """
 import json, sys
