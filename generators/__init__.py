@@ -22,6 +22,7 @@ GENERATORS = Registry(
         "write_tests": ".generators.library.authoring.write_tests:TestWriting",
         "reproduce_bug": ".generators.library.authoring.reproduce_bug:BugReproduction",
         "code_question": ".generators.library.authoring.code_question:CodeQuestions",
+        "tdd_step": ".generators.library.authoring.tdd_step:TestDrivenStep",
         "bug_arithmetic": ".generators.library.mutation.bug_arithmetic:ArithmeticBug",
         "bug_control_flow": ".generators.library.mutation.bug_control_flow:ControlFlowBug",
         "bug_removed_statement": ".generators.library.mutation.bug_removed_statement:RemovedStatementBug",

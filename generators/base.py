@@ -93,6 +93,18 @@ class Statement(Protocol):
 
 
 @dataclass(frozen=True)
+class ScheduledStep:
+    """One step of a schedule of tests: what the workspace shows of the next test, and which tests come later."""
+
+    shown: Files
+    """Test files as the workspace has them, where that differs from the Snapshot; the policy decides nothing then."""
+    given_cases: Sequence[str]
+    """The cases of the next test that the workspace shows: one must fail there."""
+    later: Sequence[str] = ()
+    """Tests of later steps: the workspace lacks them, and nothing is expected of them."""
+
+
+@dataclass(frozen=True)
 class HiddenTests:
     """The tests that decide about a solution, and what the workspace shows of them."""
 
@@ -109,6 +121,8 @@ class HiddenTests:
 
     The workspace keeps the Snapshot's files, unless ``policy`` is ``visible``.
     """
+    step: ScheduledStep | None = None
+    """The step, where the tests are part of a schedule: then no tests but ``affected`` may fail in the workspace."""
 
 
 @dataclass(frozen=True)

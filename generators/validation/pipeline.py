@@ -101,15 +101,17 @@ class Validator:
                 measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         await self._visible_suite(tree, candidate, measured, workspace.path)
+        if tests.step is not None:
+            await self.stages.scheduled(tests.step, tests.affected, measured.failing, workspace.path)
         solution = solution_files(self.snapshot, tree, candidate)
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
         keeps = bool(tests.added)  # what fails in the workspace are the candidate's own tests
-        return await finished(
-            task, self.snapshot, self.leaks, self.knobs, self.backend, self.warm, keeps_behaviour=keeps
-        )
+        later = tests.step.later if tests.step else ()  # inputs of theirs have no right answer yet
+        knobs = replace(self.knobs, behaviour=False) if later else self.knobs
+        return await finished(task, self.snapshot, self.leaks, knobs, self.backend, self.warm, keeps_behaviour=keeps)
 
     async def _visible_suite(self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path) -> None:
         tests = candidate.hidden_tests
