@@ -72,7 +72,7 @@ def _located(file: SourceFile, parts: Sequence[str]) -> Function | None:
         located = next((item for item in body if isinstance(item, DEFINITIONS) and item.name == part), None)
         if located is None:
             return None
-        body = located.body  # type: ignore[attr-defined]
+        body = located.body
     return located if isinstance(located, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
 
