@@ -37,6 +37,7 @@ GENERATORS = Registry(
         "doctest_repair": ".generators.library.upkeep.doctest_repair:DoctestRepair",
         "perf_regression": ".generators.library.upkeep.perf_regression:PerfRegression",
         "repair_packaging": ".generators.library.upkeep.repair_packaging:RepairPackaging",
+        "migrate_dependency": ".generators.library.upkeep.migrate_dependency:DependencyMigration",
         "add_types": ".generators.library.refactor.add_types:AddTypes",
         "rename_api": ".generators.library.refactor.rename_api:RenameApi",
         "move_symbol": ".generators.library.refactor.move_symbol:MoveSymbol",

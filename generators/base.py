@@ -76,6 +76,8 @@ class StatementContext:
     """Names that the failing tests use besides those of ``Candidate.interface``."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """How tests of ``failing`` fail, exception and message, where that is the same in every run."""
+    older: str = ""
+    """The version of the dependency of ``Candidate.migration`` with which the exercise works."""
     test_file: str = ""
     """The file in which the agent has to write its tests."""
     question: str = ""
@@ -136,6 +138,16 @@ class Configuration:
 
     None where pytest reads none of ``paths``.
     """
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A dependency whose older version the exercise was written for. Validation finds one with which it works."""
+
+    dependency: str
+    """Its distribution name."""
+    version: str
+    """The version of the Snapshot, with which the exercise fails."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +283,8 @@ class Candidate:
     """Largest share of all tests that may fail in the workspace, or the base is broken. With 1, all may."""
     blocked: Rejection | None = None
     """Why the proposal cannot be carried out; it is then rejected without a run."""
+    migration: Migration | None = None
+    """The dependency that the exercise has to be migrated to; modules and test files need not be importable then."""
     deliverable: Deliverable | None = None
     """What the agent hands in instead of a change of the source; None: hidden tests grade its sources."""
 

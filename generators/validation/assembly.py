@@ -58,6 +58,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         interface=interface,
         messages=measured.messages,
         failing_calls=measured.failing_calls,
+        older=measured.older,
     )
     task = Task(
         task_id=task_id(snapshot, candidate),
@@ -181,6 +182,8 @@ def _measured_features(candidate: Candidate, measured: Measured) -> dict[str, Fe
         "files": len({*candidate.exercise, *candidate.solution}),
         "needs_llm_spec": not is_described and len(behaviour_lines(affected)) < MIN_BEHAVIOURS,
     }
+    if candidate.migration is not None:
+        features["migrates_from"] = measured.older
     if candidate.observe_calls:
         features["reproduction"] = bool(measured.failing_calls)
     return features

@@ -7,6 +7,7 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V0 | the exercise parses, and every module that could be imported still can |
 | V1 | of the tests that run the changed code, at least one fails now |
 | V2 | the whole suite runs: FAIL_TO_PASS fails, PASS_TO_PASS passes; the workspace passes the tests that it shows; |
+|    | a migration's workspace passes all tests with an older version of the dependency, in an environment of its own; |
 |    | where a candidate brings its solution, every baseline test that it does not replace passes there |
 | V3 | the oracle scores 1 in two orders, in fresh sandboxes; doing nothing scores 0 and fails every FAIL_TO_PASS |
 | V5 | trivial solutions score 0 |
@@ -52,6 +53,7 @@ from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
 from .observation.failing_calls import Observation
+from .older_dependency import working_version
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 
 Order = Literal["given", "reversed"]
@@ -94,6 +96,9 @@ class Validator:
         with self._tree({**candidate.exercise, **tests.added, **tests.rewritten}) as full:
             await self.stages.v0(tree, candidate, full)
             measured = await self.stages.v1_v2(full, candidate, stable, first)
+            if candidate.migration is not None:
+                version = await working_version(self.snapshot, self.backend, full, candidate.migration, stable)
+                measured = replace(measured, older=version)
             if candidate.observe_calls:
                 affected = set(tests.affected)
                 chosen = [test for test in measured.failing if test in affected] or measured.failing
@@ -116,6 +121,8 @@ class Validator:
     async def _visible_suite(self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path) -> None:
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else {*tests.rewritten, *tests.added}
+        if candidate.migration is not None:
+            importing |= {test_file(test) for test in measured.failing}
         shown = workspace_tests(tree, candidate, measured.failing)
         chosen = None if importing or tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
         if chosen != []:
