@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ....python.source import Edit
+from ....python.source import Edit, line_span, with_leading_comments
 from ...deletion.partial.rewriting.blocks import unwrapped
 from ...deletion.removal.source_file import SourceFile
 from .installed import Installed
@@ -24,8 +24,11 @@ class Shim:
     old: Sequence[ast.stmt]  # the branch that only an older version has everything for
 
     def edits(self) -> list[Edit]:
-        """Return the edits that leave only the old branch."""
-        return unwrapped(self.file, self.node, [self.old])
+        """Return the edits that leave only the old branch, without comments above it: they name the versions."""
+        first = self.file.span(self.old[0])
+        comments = with_leading_comments(self.file.source, first)[0], line_span(self.file.source, first)[0]
+        edits = unwrapped(self.file, self.node, [self.old])
+        return [*edits, (comments, b"")] if comments[1] > comments[0] else edits
 
 
 def shims(file: SourceFile, installed: Installed) -> Iterator[Shim]:
@@ -59,11 +62,11 @@ def _bound(block: Sequence[ast.stmt]) -> set[str]:
 
 def _missing(file: SourceFile, block: Sequence[ast.stmt], installed: Installed) -> set[str]:
     """Return the top-level modules of dependencies from which a block imports something that they lack."""
-    wanted: list[tuple[str, str]] = []
+    imported: list[tuple[str, str]] = []
     for item in block:
         if isinstance(item, ast.Import):
-            wanted += [(alias.name, "") for alias in item.names]
+            imported += [(alias.name, "") for alias in item.names]
         elif isinstance(item, ast.ImportFrom) and not item.level:
-            wanted += [(item.module or "", alias.name) for alias in item.names]
-    tops = ((module.split(".")[0], module, name) for module, name in wanted)
+            imported += [(item.module or "", alias.name) for alias in item.names]
+    tops = ((module.split(".")[0], module, name) for module, name in imported)
     return {top for top, module, name in tops if top in installed.owners and installed.lacks(module, name)}
