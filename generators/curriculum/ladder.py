@@ -7,12 +7,13 @@ are set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from statistics import median_low
 from typing import Any
 
 from ...environments.tasks.static_features import TaskFeatures
 from ...errors import GeneratorError
+from ...models import DEFAULT_ENVIRONMENT
 from ..knob_parsing import parse_knobs
 
 EASIEST: dict[str, Any] = {
@@ -55,6 +56,8 @@ class Setting:
     """All knobs that the ladder or the user sets."""
     step: int
     """Number of the step, from 0."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Features of its tasks that are texts."""
 
     def typical_features(self, played: Sequence[TaskFeatures]) -> TaskFeatures:
         """Return the features of a typical task, from those of the generator's played tasks and from the knobs."""
@@ -63,8 +66,14 @@ class Setting:
         numbers["lines"] = self._typical_lines(played)
         for name, least in (("files", "min_files"), ("entities", "min_entities")):
             numbers[name] = max(numbers[name], self.knobs.get(least, 0))
-        environment = played[0].environment if played else "coding"
-        return TaskFeatures(environment=environment, generator=self.generator, knobs=dict(self.knobs), **numbers)
+        numbers["level"] = self.knobs.get("level") or 0
+        return TaskFeatures(
+            environment=played[0].environment if played else DEFAULT_ENVIRONMENT,
+            generator=self.generator,
+            knobs=dict(self.knobs),
+            labels=dict(self.labels),
+            **numbers,
+        )
 
     def _typical_lines(self, played: Sequence[TaskFeatures]) -> int:
         """Return how many lines a solution adds: as in the played tasks, in proportion to the knob ``min_lines``."""

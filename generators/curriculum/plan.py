@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...environments.rng import stream
+from ...environments.tasks.static_features import TaskFeatures
 from .band import Band
 from .item_response import Fit, fit
 from .ladder import Setting
@@ -94,8 +95,13 @@ class Plan:
 def make_plan(ladders: Mapping[str, Sequence[Setting]], log: PlayLog, band: Band, count: int, seed: int) -> Plan:
     """Return the plan for ``count`` candidates per generator on average; it depends on the arguments alone."""
     fitted = fit(log.plays, {task: vector(features) for task, features in log.features.items()})
+    played: dict[str, list[TaskFeatures]] = {}
+    for _, features in sorted(log.features.items()):
+        played.setdefault(features.generator, []).append(features)
     rated = [
-        (setting, _expected_failure_rate(setting, fitted, log)) for settings in ladders.values() for setting in settings
+        (setting, _expected_failure_rate(setting, fitted, played.get(setting.generator, [])))
+        for settings in ladders.values()
+        for setting in settings
     ]
     chosen = _within(rated, band) or _nearest(rated, band)
     weights = [_weight(rate, band) for _, rate in chosen]
@@ -107,9 +113,8 @@ def make_plan(ladders: Mapping[str, Sequence[Setting]], log: PlayLog, band: Band
     return Plan(requests, fitted, log, band)
 
 
-def _expected_failure_rate(setting: Setting, fitted: Fit, log: PlayLog) -> float:
+def _expected_failure_rate(setting: Setting, fitted: Fit, played: Sequence[TaskFeatures]) -> float:
     """Return the expected share of failed tries, rounded so that no last bit of a machine decides a tie."""
-    played = [features for _, features in sorted(log.features.items()) if features.generator == setting.generator]
     return round(fitted.failure_rate(vector(setting.typical_features(played))), 3)
 
 
