@@ -44,8 +44,7 @@ class ToolChooser(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.question = torch.nn.EmbeddingBag(BUCKETS, SIZE, mode="mean")
-        self.tool = torch.nn.EmbeddingBag(BUCKETS, SIZE, mode="mean")
+        self.words = torch.nn.EmbeddingBag(BUCKETS, SIZE, mode="mean")
         self.form = torch.nn.Linear(SIZE, SIZE)
 
     def forward(self, question: str, tools: Sequence[Mapping[str, Any]]) -> torch.Tensor:
@@ -53,7 +52,7 @@ class ToolChooser(torch.nn.Module):
         texts = [f"{tool['name']} {tool['description']}" for tool in tools]
         bags = [torch.tensor(_buckets(text)) for text in texts]
         offsets = torch.tensor([0, *(len(bag) for bag in bags[:-1])]).cumsum(0)
-        scores = self.tool(torch.cat(bags), offsets) @ self.form(self.question(torch.tensor([_buckets(question)]))[0])
+        scores = self.words(torch.cat(bags), offsets) @ self.form(self.words(torch.tensor([_buckets(question)]))[0])
         return torch.log_softmax(scores, dim=0)
 
 

@@ -130,7 +130,7 @@ def made_up(setting: Setting, chance: random.Random) -> TaskFeatures:
     )
 
 
-def growing_skill(rounds: int, low: float = -1.0, high: float = 4.0) -> list[float]:
+def growing_skill(rounds: int, low: float = 0.0, high: float = 5.0) -> list[float]:
     """Return a skill that grows from ``low`` to ``high`` as a learner's does: slowly, fast, slowly."""
     middle = (rounds - 1) / 2
     return [low + (high - low) / (1 + math.exp(-6 * (number - middle) / rounds)) for number in range(rounds)]
