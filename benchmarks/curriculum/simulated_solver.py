@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from etude.environments.rng import stream
@@ -114,18 +114,17 @@ def made_up(setting: Setting, chance: random.Random) -> TaskFeatures:
     fewest = int(knobs.get("min_lines", 1))
     most = min(int(knobs.get("max_lines", 3)), 8 * fewest)
     lines = round(math.exp(chance.uniform(math.log(fewest), math.log(max(most, fewest + 1)))))
-    spread: Callable[[int], int] = lambda most: chance.randint(0, most)  # noqa: E731  # names the draws below
     return TaskFeatures(
         environment="coding",
         generator=setting.generator,
         knobs=dict(knobs),
         lines=lines,
-        files=int(knobs.get("min_files", 1)) + (spread(2) if lines > 60 else 0),
-        hunks=1 + spread(2) + lines // 30,
-        tests=1 + spread(12),
+        files=int(knobs.get("min_files", 1)) + (chance.randint(0, 2) if lines > 60 else 0),
+        hunks=1 + chance.randint(0, 2) + lines // 30,
+        tests=1 + chance.randint(0, 12),
         entities=max(int(knobs.get("min_entities", 1)), lines // 15),
-        closure=spread(20),
-        fan_in=spread(4),
+        closure=chance.randint(0, 20),
+        fan_in=chance.randint(0, 4),
         words=chance.randint(60, 300),
     )
 

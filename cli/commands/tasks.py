@@ -83,7 +83,9 @@ def generate(
             raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
         if difficulty or curriculum:
             option = "--difficulty" if difficulty else "--curriculum"
-            raise typer.BadParameter("it chooses among generated tasks, not among rows of a data set", param_hint=option)
+            raise typer.BadParameter(
+                "it chooses among generated tasks, not among rows of a data set", param_hint=option
+            )
         if impossible:
             raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint="--impossible")
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)

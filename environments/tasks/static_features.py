@@ -73,9 +73,7 @@ def task_features(task: Task) -> TaskFeatures:
         words=len(task.problem_statement.split()),
         level=number("level"),
         labels={
-            name: value
-            for name, value in measured.items()
-            if isinstance(value, str) and name not in SECRET_FEATURES
+            name: value for name, value in measured.items() if isinstance(value, str) and name not in SECRET_FEATURES
         },
         impossible=bool(measured.get(IMPOSSIBLE)),
     )

@@ -7,7 +7,7 @@ The model is the Rasch model with explained difficulties. Player p solves task i
 
 after G. Rasch, "Probabilistic Models for Some Intelligence and Attainment Tests" (1960), with difficulties that are
 regressed on features of the tasks: the "linear logistic test model" with an error term, P. De Boeck and M. Wilson (eds.),
-"Explanatory Item Response Models" (2004), chapters 6 and 7. A discrimination per task (2PL) is not fitted: a task is
+"Explanatory Item Response Models" (2004). A discrimination per task (2PL) is not fitted: a task is
 played four to eight times, which says little about a slope.
 
 Skills, weights and residuals have normal priors, so the fit exists and is unique also where every play succeeds:

@@ -106,9 +106,7 @@ def make_plan(ladders: Mapping[str, Sequence[Setting]], log: PlayLog, band: Band
     chosen = _within(rated, band) or _nearest(rated, band)
     weights = [_weight(rate, band) for _, rate in chosen]
     counts = _shares(weights, count * len(ladders), [_tie(seed, setting) for setting, _ in chosen])
-    requests = [
-        Request(setting, share, rate) for (setting, rate), share in zip(chosen, counts, strict=True) if share
-    ]
+    requests = [Request(setting, share, rate) for (setting, rate), share in zip(chosen, counts, strict=True) if share]
     requests.sort(key=lambda item: (-item.count, item.setting.generator, item.setting.step))
     return Plan(requests, fitted, log, band)
 

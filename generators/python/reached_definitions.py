@@ -54,7 +54,8 @@ def _named_code(tree: SourceTree) -> _NamedCode:
             if not short.startswith("__"):
                 places.setdefault(short, []).append(place)
                 mentioned[place] = _identifiers(definition.node)
-    return _NamedCode({name: all_places for name, all_places in places.items() if len(all_places) <= MOST_NAMESAKES}, mentioned)
+    distinct = {name: namesakes for name, namesakes in places.items() if len(namesakes) <= MOST_NAMESAKES}
+    return _NamedCode(distinct, mentioned)
 
 
 def _definitions(module: Module) -> Iterable[tuple[str, Definition]]:

@@ -36,9 +36,7 @@ def test_tasks_that_were_never_played_are_ordered_and_predicted_by_their_feature
     features, truth = world()
     played, unplayed = sorted(features)[:120], sorted(features)[120:]
     fitted = fit(plays_of(truth, played), features)
-    errors = [
-        fitted.failure_rate(features[task]) - 1 / (1 + exp(SKILLS[-1] - truth[task])) for task in unplayed
-    ]
+    errors = [fitted.failure_rate(features[task]) - 1 / (1 + exp(SKILLS[-1] - truth[task])) for task in unplayed]
     mean_rate = sum(1 / (1 + exp(SKILLS[-1] - truth[task])) for task in unplayed) / len(unplayed)
     of_mean = [mean_rate - 1 / (1 + exp(SKILLS[-1] - truth[task])) for task in unplayed]
     assert sum(error**2 for error in errors) < 0.25 * sum(error**2 for error in of_mean)

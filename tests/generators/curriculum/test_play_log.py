@@ -58,7 +58,7 @@ def test_a_folder_without_runs_is_refused(tmp_path, make_folder):
 def test_tasks_that_a_run_does_not_describe_are_refused(tmp_path):
     play(tmp_path / "run")
     (tmp_path / "run" / PLAYED_TASKS).unlink()
-    with pytest.raises(GeneratorError, match=r"does not describe the task 'drill-choose-0-l2' and 2 more; play it again"):
+    with pytest.raises(GeneratorError, match=r"the task 'drill-choose-0-l2' and 2 more; play it again"):
         read_play_log(tmp_path, "drill")
 
 

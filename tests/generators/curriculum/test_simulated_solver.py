@@ -11,9 +11,7 @@ WORLDS = (0, 1, 2)
 
 
 def rates(skills, *, adapt):
-    return [
-        [item.solve_rate for item in play_rounds(World(seed), skills, adapt=adapt)][1:] for seed in WORLDS
-    ]
+    return [[item.solve_rate for item in play_rounds(World(seed), skills, adapt=adapt)][1:] for seed in WORLDS]
 
 
 def share_within(rates_of_worlds):
