@@ -96,8 +96,8 @@ def generate(
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
     With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
     language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
-    ``difficulty`` leaves out tasks of another predicted difficulty (see ``curriculum.band``); ``curriculum`` is a folder
-    of runs whose solve rates decide which settings of the generators are asked for.
+    ``difficulty`` leaves out tasks of another predicted difficulty (see ``curriculum.band``); ``curriculum`` is a
+    folder of runs whose solve rates decide which settings of the generators are asked for.
     Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a source is left out,
     and the report says why. Raises SnapshotError, UnknownName, and GeneratorError when there is nothing to propose.
     """

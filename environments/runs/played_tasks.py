@@ -1,6 +1,6 @@
 """File ``played_tasks.jsonl`` of a run: the features of the tasks that it plays, for what is learned from many runs.
 
-Episodes name their tasks by id; a reader of old runs need not have the task sets at hand.
+Episodes name their tasks by id; a reader of old runs need not have the task sets.
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@ The model is the Rasch model with explained difficulties. Player p solves task i
     difficulty_i  = sum over features f of weight_f * x_if + residual_i
 
 after G. Rasch, "Probabilistic Models for Some Intelligence and Attainment Tests" (1960), with difficulties that are
-regressed on features of the tasks: the "linear logistic test model" with an error term, P. De Boeck and M. Wilson (eds.),
-"Explanatory Item Response Models" (2004). A discrimination per task (2PL) is not fitted: a task is
-played four to eight times, which says little about a slope.
+regressed on features of the tasks: the "linear logistic test model" with an error term, P. De Boeck and M. Wilson
+(eds.), "Explanatory Item Response Models" (2004). A discrimination per task (2PL) is not fitted: a task is played four
+to eight times, which says little about a slope.
 
 Skills, weights and residuals have normal priors, so the fit exists and is unique also where every play succeeds:
-weights around what is assumed without any play (``priors.py``), residuals around 0, the skill of each player around that
-of the player before. The fit is the mode of the posterior, found by Newton's method; residuals are eliminated from each
-step, so that the effort grows with the number of tasks, not with its cube.
+weights around what is assumed without any play (``priors.py``), residuals around 0, the skill of each player around
+that of the player before. The fit is the mode of the posterior, found by Newton's method; residuals are eliminated from
+each step, so that the effort grows with the number of tasks, not with its cube.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Fit:
         return self.skills[-1]
 
     def difficulty(self, features: Vector, task: str = "") -> float:
-        """Return the difficulty of a task in logits; that of a task which was never played follows from its features."""
+        """Return the difficulty of a task in logits; without plays of the task it follows from its features."""
         explained = sum(value * self._weight(name) for name, value in features.items())
         return explained + self.residuals.get(task, 0.0)
 

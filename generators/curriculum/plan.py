@@ -124,10 +124,10 @@ def _within(rated: Sequence[Rated], band: Band) -> list[Rated]:
     """Return the settings within the band, of each generator those nearest to its middle."""
     chosen: dict[str, list[Rated]] = {}
     for item in sorted(rated, key=lambda item: (abs(item[1] - band.middle), item[0].generator, item[0].step)):
-        own = chosen.setdefault(item[0].generator, [])
-        if item[1] in band and len(own) < PER_GENERATOR:
-            own.append(item)
-    return [item for own in chosen.values() for item in own]
+        nearest = chosen.setdefault(item[0].generator, [])
+        if item[1] in band and len(nearest) < PER_GENERATOR:
+            nearest.append(item)
+    return [item for settings in chosen.values() for item in settings]
 
 
 def _nearest(rated: Sequence[Rated], band: Band) -> list[Rated]:

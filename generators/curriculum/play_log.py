@@ -36,8 +36,8 @@ class PlayLog:
     def solve_rate(self, player: int = -1) -> float:
         """Return the share of a run's episodes that solved their task; the default is the last run."""
         number = player % len(self.runs)
-        own = [item for item in self.plays if item.player == number]
-        return sum(item.solved for item in own) / sum(item.tries for item in own)
+        plays = [item for item in self.plays if item.player == number]
+        return sum(item.solved for item in plays) / sum(item.tries for item in plays)
 
     def of_both(self) -> list[str]:
         """Return the tasks that the last run which played them solved sometimes, and failed sometimes."""
@@ -48,8 +48,9 @@ def read_play_log(folder: Path, environment: str) -> PlayLog:
     """Return the plays in all runs of a folder, or in the one run that it is.
 
     The runs are those of one agent or model as it learns: ``step-2`` comes before ``step-10``. Impossible tasks, tasks
-    of other environments and episodes without a score are left out. Raises GeneratorError for a folder without a scored episode, for a run of
-    several agents, and for tasks that a run does not describe; RunError for files that cannot be read.
+    of other environments and episodes without a score are left out. Raises GeneratorError for a folder without a
+    scored episode, for a run of several agents, and for tasks that a run does not describe; RunError for files that
+    cannot be read.
     """
     if not folder.is_dir():
         raise GeneratorError(f"--curriculum {folder} is not a folder; give the folder with the runs of `etude run`")

@@ -1,8 +1,8 @@
 """Features as numbers, and what is assumed about their weights before any task was played.
 
-Every number is 0 for the same imagined task: a mistake in one line of one file, with a user's report, visible tests and
-documents. The means of the weights are an assumption, in logits, not a measurement: larger, hidden and unexplained tasks
-are harder. ``item_response.fit`` replaces them by what the plays show, as far as these show it.
+Every number is 0 for the same imagined task: a mistake in one line of one file, with a user's report, visible tests
+and documents. The means of the weights are an assumption, in logits, not a measurement: larger, hidden and unexplained
+tasks are harder. ``item_response.fit`` replaces them by what the plays show, as far as these show it.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ def select(
     """
     band = Band.read(difficulty) if difficulty else None
     if runs is None:
-        own_knobs = [parse_knobs(maker.knobs, select_knobs(maker.knobs, knobs)) for maker in makers]
-        return Selection([Source(maker, own, count) for maker, own in zip(makers, own_knobs, strict=True)], seed, band)
+        every = [Source(maker, parse_knobs(maker.knobs, select_knobs(maker.knobs, knobs)), count) for maker in makers]
+        return Selection(every, seed, band)
     log = read_play_log(runs, DEFAULT_ENVIRONMENT)
     able = {maker.name: maker for maker in makers if not isinstance(maker, AsksModel) or maker.endpoint}
     ladders = {name: ladder(name, maker.knobs, select_knobs(maker.knobs, knobs)) for name, maker in able.items()}
