@@ -42,6 +42,8 @@ STEPS: tuple[dict[str, Any], ...] = (
 LARGEST = max(step.get("size", 1) for step in STEPS)
 SIZES = ("min_lines", "min_entities", "min_files", "mistakes")
 """Knobs that grow with the size: multiples of their defaults, but files one by one."""
+COUNTS = ("files", "hunks", "tests", "entities", "closure", "fan_in", "words")
+"""Features of which a typical task has the median."""
 SPREAD = 4
 """Most lines of a task, as a multiple of the fewest, where a generator has both knobs; the last step has no limit."""
 
@@ -61,8 +63,7 @@ class Setting:
 
     def typical_features(self, played: Sequence[TaskFeatures]) -> TaskFeatures:
         """Return the features of a typical task, from those of the generator's played tasks and from the knobs."""
-        numbers = {name: _median(played, name) for name in ("files", "hunks", "tests", "entities", "closure", "fan_in")}
-        numbers["words"] = _median(played, "words")
+        numbers: dict[str, Any] = {name: _median(played, name) for name in COUNTS}
         numbers["lines"] = self._typical_lines(played)
         for name, least in (("files", "min_files"), ("entities", "min_entities")):
             numbers[name] = max(numbers[name], self.knobs.get(least, 0))
@@ -116,7 +117,7 @@ def _fits(kind: type[Any], name: str, value: Any) -> bool:
 
 def _size(kind: type[Any], times: int) -> dict[str, Any]:
     """Return the knobs of a size: ``times`` the default, with a limit on the lines below the largest size."""
-    defaults = {item.name: item.default for item in fields(kind)}
+    defaults: dict[str, Any] = {item.name: item.default for item in fields(kind)}
     change = {name: defaults[name] * times for name in SIZES if isinstance(defaults.get(name), int)}
     if "min_files" in change:
         change["min_files"] = defaults["min_files"] + times.bit_length() - 1
