@@ -15,7 +15,7 @@ from ...models import IMPOSSIBLE, SECRET_FEATURES, Record, Task
 
 _FILE = re.compile(r"^\+\+\+ |^--- ", re.MULTILINE)
 _HUNK = re.compile(r"^@@ ", re.MULTILINE)
-_ADDED = re.compile(r"^\+(?!\+\+ )\s*[^\s#]", re.MULTILINE)
+_ADDED = re.compile(r"^\+(?!\+\+ )[^\S\n]*[^\s#]", re.MULTILINE)
 
 
 class TaskFeatures(Record):
