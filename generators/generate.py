@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..environments.tasks.task_trees import Materials
 from ..errors import GeneratorError, NotApplicable
 from . import GENERATORS
 from .base import Candidate, Generator, Progress, ProgressUpdate, Rejection, no_progress
+from .curriculum.selection import select
 from .knob_parsing import check_knob_names, parse_knobs, select_knobs
 from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
@@ -62,6 +62,7 @@ class Report(Counts):
     per_generator: dict[str, Counts] = field(default_factory=dict)  # the same counts for each generator
     not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
+    curriculum: dict[str, Any] = field(default_factory=dict)  # what `--curriculum` asked for, and why
     seconds: float = 0.0  # wall time of this run
 
     def row(self) -> dict[str, Any]:
@@ -84,6 +85,8 @@ def generate(
     pack: bool = False,
     impossible: bool = False,
     endpoint: ModelEndpoint | None = None,
+    difficulty: str = "",
+    curriculum: Path | None = None,
     progress: Progress = no_progress,
 ) -> Report:
     """Write ``out/tasks.jsonl``, ``out/report.json`` and ``out/README.md``; with ``pack`` the Snapshots' archives too.
@@ -93,13 +96,16 @@ def generate(
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
     With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
     language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
+    ``difficulty`` leaves out tasks of another predicted difficulty (see ``curriculum.band``); ``curriculum`` is a
+    folder of runs whose solve rates decide which settings of the generators are asked for.
     Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a source is left out,
     and the report says why. Raises SnapshotError, UnknownName, and GeneratorError when there is nothing to propose.
     """
     started = time.monotonic()
     makers, check_knobs = _makers(generators, knobs or {})
-    _connect([maker for maker, _ in makers], endpoint, out, optional=generators == ["all"])
-    names = [maker.name for maker, _ in makers]
+    _connect(makers, endpoint, out, optional=generators == ["all"])
+    selection = select(makers, knobs or {}, count=count, seed=seed, difficulty=difficulty, runs=curriculum)
+    names = [maker.name for maker in makers]
     snapshot_options = options or SnapshotOptions()
     request = {
         "sources": sources,
@@ -110,6 +116,7 @@ def generate(
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
         **({"impossible": True} if impossible else {}),
         **({"model": endpoint.model} if endpoint else {}),
+        **selection.request,
     }
     refuse_foreign(out, request)
     journal = Journal(out)
@@ -126,12 +133,7 @@ def generate(
     unfit: dict[str, str] = {}
     for number, snapshot in enumerate(snapshots, 1):
         name = f"{snapshot.name} {snapshot.version}"
-        candidates: list[Candidate] = []
-        for maker, own_knobs in makers:
-            try:
-                candidates += islice(maker.candidates(snapshot, seed, own_knobs), count)
-            except NotApplicable as reason:
-                unfit[f"{maker.name} on {name}"] = str(reason)
+        candidates = selection.candidates(snapshot, unfit)
         phase = name + (f" ({number} of {len(snapshots)})" if number > 1 else "")
         rows += _check(snapshot, candidates, journal, jobs, Settings(backend, check_knobs), phase, progress)
     if not rows and unfit:
@@ -141,12 +143,14 @@ def generate(
             f"nothing to propose in {', '.join(sources)}: no tested code fits the knobs; change them or take another "
             "source"
         )
-    rows = without_duplicates(rows, by_digest)
+    rows = selection.within_band(without_duplicates(rows, by_digest))
     report = Report(sources=sources, generators=names, seed=seed, count=count, not_applicable=unfit)
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
         report.per_generator.setdefault(row.generator, Counts()).add(row)
+    if selection.plan is not None:
+        report.curriculum = selection.plan.report()
     if impossible:
         rows = asyncio.run(with_twins(rows, by_digest, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)
@@ -157,12 +161,11 @@ def generate(
     return report
 
 
-def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Generator, Any]], CheckKnobs]:
-    """Return each generator with its knobs, and the knobs of the checks. Raises UnknownName, GeneratorError."""
+def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[Generator], CheckKnobs]:
+    """Return the generators and the knobs of the checks. Raises UnknownName, GeneratorError."""
     makers = [GENERATORS.load(name)() for name in (GENERATORS.names() if names == ["all"] else names)]
     check_knob_names(knobs, [CheckKnobs, *(maker.knobs for maker in makers)])
-    own_knobs = [parse_knobs(maker.knobs, select_knobs(maker.knobs, knobs)) for maker in makers]
-    return list(zip(makers, own_knobs, strict=True)), parse_knobs(CheckKnobs, select_knobs(CheckKnobs, knobs))
+    return makers, parse_knobs(CheckKnobs, select_knobs(CheckKnobs, knobs))
 
 
 def _connect(makers: list[Generator], endpoint: ModelEndpoint | None, out: Path, *, optional: bool) -> None:

@@ -50,6 +50,19 @@ def generate(
     any_licence: Annotated[
         bool, typer.Option("--any-licence", help="Accept code whose licence is not permissive.")
     ] = False,
+    difficulty: Annotated[
+        str,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Keep only tasks that are expected to fail in this share of the tries, 0 to 1, or easy, medium, hard.",
+        ),
+    ] = "",
+    curriculum: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUNS", help="Choose knobs by the solve rates of the runs in this folder; see docs/curriculum.md."
+        ),
+    ] = None,
     pack: Annotated[bool, typer.Option("--pack", help="Add the snapshots' archives to the task set.")] = False,
     impossible: Annotated[
         bool, typer.Option("--impossible", help="Add twins that no honest solution passes; agents may give up.")
@@ -68,6 +81,11 @@ def generate(
     if data_sets := [source for source in sources if is_data_set(source)]:
         if len(sources) > 1:
             raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
+        if difficulty or curriculum:
+            option = "--difficulty" if difficulty else "--curriculum"
+            raise typer.BadParameter(
+                "it chooses among generated tasks, not among rows of a data set", param_hint=option
+            )
         if impossible:
             raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint="--impossible")
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
@@ -96,6 +114,8 @@ def generate(
             pack=pack,
             impossible=impossible,
             endpoint=ModelEndpoint(llm, model, api_key_env) if llm else None,
+            difficulty=difficulty,
+            curriculum=curriculum,
             progress=as_updates(progress),
         )
     rows = [
@@ -106,6 +126,10 @@ def generate(
     if not as_json:
         for place, reason in report.not_applicable.items():
             console.show_warning(f"{place} is left out: {reason}")
+    if report.curriculum and not as_json:
+        print(_curriculum_text(report.curriculum))
+        if report.curriculum["warning"]:
+            console.show_warning(report.curriculum["warning"])
     if impossible and not as_json:
         print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
     if not report.tasks:
@@ -113,6 +137,15 @@ def generate(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"
         )
     console.exit_unless(report.tasks > 0)
+
+
+def _curriculum_text(plan: Mapping[str, Any]) -> str:
+    """Return what a curriculum asked for, in one line."""
+    asked_for = ", ".join(
+        f"{request['count']} x {request['generator']} step {request['step']}" for request in plan["requests"][:5]
+    )
+    more = f" and {len(plan['requests']) - 5} other settings" if len(plan["requests"]) > 5 else ""
+    return f"curriculum: {plan['solve_rate']:.0%} solved in {plan['runs'][-1]}; asked for {asked_for}{more}"
 
 
 def validate(

@@ -1,7 +1,7 @@
 """Play episodes with an agent, in this process or on a server, and record them.
 
 ``OUT/episodes.jsonl`` gets one line per episode when it ends, so that an interrupted run can be resumed;
-``OUT/summary.json`` is written at the end.
+``OUT/played_tasks.jsonl`` says what kind of tasks they play; ``OUT/summary.json`` is written at the end.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ..reset_args import ANNOTATE
 from ..snapshots.store.cache import write_whole
 from ..tasks.task_set import Tasks
 from .parallel import at_once
+from .played_tasks import write_played_tasks
 from .scores import Summary, summarise
 from .writer import Journal, Key
 
@@ -124,6 +125,8 @@ async def run_episodes(
         if url is not None and todo and players is None:
             await _reach(url)
         with journal:
+            if todo:
+                write_played_tasks(out, chosen)
             rows = {**journal.done, **await _play_all(run, journal, todo, len(planned), jobs, progress)}
     finally:
         if run.llm is not None:

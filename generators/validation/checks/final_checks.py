@@ -16,6 +16,7 @@ from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
 from ...engine.warm_batch import WarmBatch
+from ...python.reached_definitions import reached_definitions
 from ...python.source_tree import SourceTree, read_files
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
@@ -115,7 +116,8 @@ async def accepts_its_solution(task: Task, trees: Materials, backend: str) -> No
 def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:
     """Return counts from the row and the source tree alone; those of the generator take precedence in the row.
 
-    ``fan_in`` counts source files besides the solution's own that mention a missing definition by name.
+    ``fan_in`` counts source files besides the solution's own that mention a missing definition by name, ``closure``
+    the definitions of the package that the solution's code reaches by name.
     """
     added = [
         exercise.after[path].split(b"\n")[number - 1]
@@ -139,4 +141,5 @@ def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[
         "prompt_words": len(re.findall(r"\S+", task.problem_statement)),
         "oracle_lines": len(added),
         "fan_in": len(callers),
+        "closure": len(reached_definitions(tree, [piece.source for piece in exercise.pieces])),
     }
