@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,9 @@ from .knob_parsing import check_knob_names, parse_knobs, select_knobs
 from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
+from .selection.apply import SelectionReport, selection_report, with_splits
+from .selection.overlap import RowIndex
+from .selection.splits import SplitRules
 from .twins.twin_rows import with_twins
 from .validation.assembly import candidate_key
 from .validation.checks.duplicates import duplicates, fingerprint
@@ -62,6 +65,7 @@ class Report(Counts):
     per_generator: dict[str, Counts] = field(default_factory=dict)  # the same counts for each generator
     not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
+    selection: SelectionReport = field(default_factory=SelectionReport)  # splits, benchmarks, overlap
     seconds: float = 0.0  # wall time of this run
 
     def row(self) -> dict[str, Any]:
@@ -83,6 +87,8 @@ def generate(
     any_licence: bool = False,
     pack: bool = False,
     impossible: bool = False,
+    rules: SplitRules | None = None,
+    overlap: Sequence[Path] = (),
     endpoint: ModelEndpoint | None = None,
     progress: Progress = no_progress,
 ) -> Report:
@@ -91,12 +97,16 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
-    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
-    language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
-    Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a source is left out,
-    and the report says why. Raises SnapshotError, UnknownName, and GeneratorError when there is nothing to propose.
+    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). ``rules`` put the tasks
+    into splits, and the report says what they share with the rows in the files ``overlap`` (see ``selection``).
+    Generators that ask a language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not
+    asked for again. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a
+    source is left out, and the report says why. Raises SnapshotError, UnknownName, RowError, and GeneratorError when
+    there is nothing to propose.
     """
     started = time.monotonic()
+    rules = rules or SplitRules()
+    indexes = [RowIndex(path) for path in overlap]
     makers, check_knobs = _makers(generators, knobs or {})
     _connect([maker for maker, _ in makers], endpoint, out, optional=generators == ["all"])
     names = [maker.name for maker, _ in makers]
@@ -109,6 +119,7 @@ def generate(
         "knobs": {name: str(value) for name, value in (knobs or {}).items()},
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
         **({"impossible": True} if impossible else {}),
+        **({"selection": selection} if (selection := rules.changed()) else {}),
         **({"model": endpoint.model} if endpoint else {}),
     }
     refuse_foreign(out, request)
@@ -122,17 +133,11 @@ def generate(
     snapshots = list(by_digest.values())
     if not any_licence:
         refuse_unfree(snapshots)
-    rows: list[Row] = []
     unfit: dict[str, str] = {}
+    rows: list[Row] = []
     for number, snapshot in enumerate(snapshots, 1):
-        name = f"{snapshot.name} {snapshot.version}"
-        candidates: list[Candidate] = []
-        for maker, own_knobs in makers:
-            try:
-                candidates += islice(maker.candidates(snapshot, seed, own_knobs), count)
-            except NotApplicable as reason:
-                unfit[f"{maker.name} on {name}"] = str(reason)
-        phase = name + (f" ({number} of {len(snapshots)})" if number > 1 else "")
+        candidates = _candidates(snapshot, makers, seed, count, unfit)
+        phase = f"{snapshot.name} {snapshot.version}" + (f" ({number} of {len(snapshots)})" if number > 1 else "")
         rows += _check(snapshot, candidates, journal, jobs, Settings(backend, check_knobs), phase, progress)
     if not rows and unfit:
         raise NotApplicable(next(iter(unfit.values())))
@@ -141,12 +146,13 @@ def generate(
             f"nothing to propose in {', '.join(sources)}: no tested code fits the knobs; change them or take another "
             "source"
         )
-    rows = without_duplicates(rows, by_digest)
+    rows = with_splits(without_duplicates(rows, by_digest), rules)
     report = Report(sources=sources, generators=names, seed=seed, count=count, not_applicable=unfit)
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
         report.per_generator.setdefault(row.generator, Counts()).add(row)
+    report.selection = selection_report([row.task for row in rows if row.task], rules, indexes)
     if impossible:
         rows = asyncio.run(with_twins(rows, by_digest, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)
@@ -155,6 +161,19 @@ def generate(
     if report.tasks and (pack or (out / BLOBS).is_dir()):  # a set that carries its archives continues to do so
         pack_set(out, progress=progress)
     return report
+
+
+def _candidates(
+    snapshot: Snapshot, makers: Sequence[tuple[Generator, Any]], seed: int, count: int, unfit: dict[str, str]
+) -> list[Candidate]:
+    """Return the candidates of all generators; ``unfit`` gets the reason of each generator that does not fit."""
+    candidates: list[Candidate] = []
+    for maker, own_knobs in makers:
+        try:
+            candidates += islice(maker.candidates(snapshot, seed, own_knobs), count)
+        except NotApplicable as reason:
+            unfit[f"{maker.name} on {snapshot.name} {snapshot.version}"] = str(reason)
+    return candidates
 
 
 def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Generator, Any]], CheckKnobs]:

@@ -116,6 +116,7 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
         yield f"| rejected: {reason} | {number} |"
     splits = Counter(task.split for task in tasks)
     yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"
+    yield from _selection(report.get("selection", {}))
     if tasks:
         outside = sum(task.assurance == "out_of_process" for task in tasks)
         yield f"| graded out of process too (assurance `out_of_process`) | {outside} of {len(tasks)} tasks |"
@@ -129,6 +130,21 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
         yield f"| verifier strength (share of mutants killed) | {low:.2f} / {middle:.2f} / {high:.2f} in {measured} |"
         full = sum(value == 1.0 for value in strengths)
         yield f"| every mutant killed | {full} tasks |"
+
+
+def _selection(selection: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rows about splits, benchmarks and overlap; ``selection`` is the part of a report, {} without one."""
+    if below := selection.get("below_strength"):
+        least = f"{selection['min_strength']:g}"
+        yield f"| verifier strength below {least} (split `weak`, or `benchmark`) | {below} tasks |"
+    if unmeasured := selection.get("unmeasured_strength"):
+        yield f"| solutions without anything to mutate (no strength) | {unmeasured} tasks |"
+    for package, names in selection.get("benchmarks", {}).items():
+        yield f"| package of a public benchmark | {package} ({', '.join(names)}) |"
+    for part in selection.get("overlap", []):
+        compared = f"{part['file'].replace('|', ' ')} ({part['rows']} rows)"
+        shared = f"{part['statements']} statements, {part['patches']} patches of {part['tasks']} tasks"
+        yield f"| 13 words in a row shared with {compared} | {shared} |"
 
 
 def _limits(tasks: Sequence[Task]) -> Iterator[str]:

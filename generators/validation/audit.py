@@ -30,7 +30,7 @@ from .checks.adequacy import missing_items
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
 from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
-from .checks.stability import RUNS, unstable
+from .checks.stability import RUNS, described, unstable
 from .checks.wrong_solutions.attempts import rewarded_bodies
 from .deliverables import audit as delivered
 
@@ -40,7 +40,7 @@ CHECKS = {
     "noop": "doing nothing scores 0",
     "cheater": "several exploits of the corpus, played in one episode, score 0",
     "trivial": "bodies that do nothing score 0",
-    "stable": "the solution passes in every order and with other hash seeds",
+    "stable": "the solution passes, and doing nothing fails, in every order and with other hash seeds",
     "leaks": "nothing that the agent can read holds the solution",
     "statement": "the agent can read what hidden tests ask for by name",
     "strength": "the row says how many mistakes the hidden tests notice",
@@ -169,9 +169,7 @@ class Audit:
     async def _stable(self, task: Task, trees: Materials) -> str:
         if delivered.is_delivered(task):
             return await delivered.unstable(task, trees, self.runs, self.backend)
-        tests = await unstable(task, trees, runs=self.runs, backend=self.backend)
-        more = f" (and {len(tests) - 1} more tests)" if len(tests) > 1 else ""
-        return "".join(f"{test}: {outcomes}{more}" for test, outcomes in list(tests.items())[:1])
+        return described(await unstable(task, trees, runs=self.runs, backend=self.backend))
 
     def _leaks(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         check = self.leaks.setdefault(trees.snapshot.digest, LeakCheck(trees.snapshot))
