@@ -103,7 +103,7 @@ def grams(text: str) -> Iterator[int]:
 
 
 def without_markers(text: str) -> str:
-    """Return the lines of a diff without its headers and markers; a text that is no diff is unchanged."""
+    """Return the lines of a diff without its headers and markers; any other text is unchanged."""
     if not re.search(r"^@@ -\d", text, re.MULTILINE):
         return text
     lines = [line for line in text.split("\n") if not line.startswith(("diff --git", "index ", "--- ", "+++ ", "@@ "))]

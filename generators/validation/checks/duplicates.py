@@ -10,7 +10,7 @@ Two tasks are duplicates when one of these rules holds:
 
 - In one package, the workspace and the solution are the same files, whichever generators and knobs made them.
 - In one package and variant, the same definitions are missing or wrong, the same tests fail (nine tenths of them), and
-  the statements share nine tenths of their shingles: two mistakes in one function that a reader cannot tell apart.
+  the statements share nine tenths of their shingles: two mistakes in one function that a reader cannot distinguish.
 - The solutions' differences share four fifths of their shingles across packages (a vendored or older copy with small
   changes), or more than nineteen twentieths in one package and variant. Small differences do not count.
 
@@ -18,7 +18,7 @@ Questions are duplicates when statement and answer are the same.
 
 The variant of a task is its generator's choices, the knobs whose value is a word: ``stub`` and ``remove`` of one
 function are two exercises. Numbers and flags select or tune candidates and do not count. The first task in the order
-of the set stays. Similar differences are found by MinHash (``similarity``), so that a large set is not compared in pairs.
+of the set stays. MinHash (``similarity``) finds similar differences, so that a large set is not compared in pairs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Fingerprint:
     start: str  # digest of the same definitions as the workspace has them; empty when no code is left of them
     tests: frozenset[str]  # FAIL_TO_PASS
     lines: frozenset[tuple[str, int]]  # lines that the solution adds, numbered in the solved file
-    files: str = ""  # digest of workspace and solution; empty where the solution is no patch
+    files: str = ""  # digest of workspace and solution; empty for a task without a patch
     places: frozenset[str] = frozenset()  # the definitions that the solution adds or changes
     statement: frozenset[int] = field(default=frozenset(), repr=False)  # shingles of the statement
     patch: frozenset[int] = field(default=frozenset(), repr=False)  # shingles of the solution's difference

@@ -35,7 +35,7 @@ def patch_shingles(patch: str) -> frozenset[int]:
 
 
 def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
-    """Return the share of shingles that both have, 0 when there are none."""
+    """Return the share of shingles that both have, 0 when neither has any."""
     return len(one & other) / len(one | other) if one or other else 0.0
 
 

@@ -1,4 +1,4 @@
-"""The flake audit: solved tree and workspace give the same verdict every time, in another order, with other hash seeds."""
+"""The flake audit: solution and workspace give the same verdict every time, in two orders and with other hash seeds."""
 
 from __future__ import annotations
 
