@@ -28,6 +28,7 @@ from .output.publish import Journal, Row, publish, refuse_foreign
 from .selection.apply import SelectionReport, selection_report, with_splits
 from .selection.overlap import RowIndex
 from .selection.splits import SplitRules
+from .twins.renamed.renamed_rows import RenamedReport, with_renamed_twins
 from .twins.twin_rows import with_twins
 from .validation.assembly import candidate_key
 from .validation.checks.duplicates import duplicates, fingerprint
@@ -65,6 +66,7 @@ class Report(Counts):
     per_generator: dict[str, Counts] = field(default_factory=dict)  # the same counts for each generator
     not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
+    renamed: RenamedReport = field(default_factory=RenamedReport)  # renamed twins, and what was renamed for them
     selection: SelectionReport = field(default_factory=SelectionReport)  # splits, benchmarks, overlap
     seconds: float = 0.0  # wall time of this run
 
@@ -87,6 +89,7 @@ def generate(
     any_licence: bool = False,
     pack: bool = False,
     impossible: bool = False,
+    obfuscate: bool = False,
     rules: SplitRules | None = None,
     overlap: Sequence[Path] = (),
     endpoint: ModelEndpoint | None = None,
@@ -97,7 +100,8 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
-    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). ``rules`` put the tasks
+    With ``obfuscate`` each task is followed by its renamed twin, with ``impossible`` by its impossible twin, where it
+    has one (see ``twins``). ``rules`` put the tasks
     into splits, and the report says what they share with the rows in the files ``overlap`` (see ``selection``).
     Generators that ask a language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not
     asked for again. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a
@@ -119,6 +123,7 @@ def generate(
         "knobs": {name: str(value) for name, value in (knobs or {}).items()},
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
         **({"impossible": True} if impossible else {}),
+        **({"obfuscate": True} if obfuscate else {}),
         **({"selection": selection} if (selection := rules.changed()) else {}),
         **({"model": endpoint.model} if endpoint else {}),
     }
@@ -153,6 +158,8 @@ def generate(
         report.per_source.setdefault(row.source, Counts()).add(row)
         report.per_generator.setdefault(row.generator, Counts()).add(row)
     report.selection = selection_report([row.task for row in rows if row.task], rules, indexes)
+    if obfuscate:
+        rows = asyncio.run(with_renamed_twins(rows, by_digest, backend, jobs, report.renamed, progress))
     if impossible:
         rows = asyncio.run(with_twins(rows, by_digest, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)

@@ -54,6 +54,9 @@ def generate(
     impossible: Annotated[
         bool, typer.Option("--impossible", help="Add twins that no honest solution passes; agents may give up.")
     ] = False,
+    obfuscate: Annotated[
+        bool, typer.Option("--obfuscate", help="Add twins whose identifiers are renamed, to measure recall.")
+    ] = False,
     splits: Annotated[
         str, typer.Option(metavar="NAME=SHARE,...", help="Draw the split of each repository with these shares.")
     ] = "train=0.8,validation=0.1,test=0.1",
@@ -86,8 +89,9 @@ def generate(
     if data_sets := [source for source in sources if is_data_set(source)]:
         if len(sources) > 1:
             raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
-        if impossible:
-            raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint="--impossible")
+        if impossible or obfuscate:
+            option = "--impossible" if impossible else "--obfuscate"
+            raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint=option)
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
         return
     knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
@@ -119,6 +123,7 @@ def generate(
             any_licence=any_licence,
             pack=pack,
             impossible=impossible,
+            obfuscate=obfuscate,
             rules=rules,
             overlap=overlap or (),
             endpoint=ModelEndpoint(llm, model, api_key_env) if llm else None,
@@ -134,6 +139,11 @@ def generate(
             console.show_warning(f"{place} is left out: {reason}")
     if impossible and not as_json:
         print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
+    if obfuscate and not as_json:
+        print(f"renamed twins: {console.counted(report.renamed.twins) or 'none (no task to make one of)'}")
+        for package, part in report.renamed.packages.items():
+            reason = f" ({part.reason})" if part.reason else ""
+            print(f"renamed in {package}: {part.renamed} of {part.identifiers} identifiers{reason}")
     if not as_json:
         print(f"splits: {console.counted(report.selection.splits) or 'none'}")
         for part in report.selection.overlap:

@@ -21,7 +21,7 @@ from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
 from ...errors import GraderError, InfrastructureError, OutOfTime, PatchError, SandboxError, SnapshotError, UnknownName
-from ...models import CHANGED_TEST, IMPOSSIBLE, Task
+from ...models import CHANGED_TEST, IMPOSSIBLE, RENAMED_FROM, Task
 from ...registry import did_you_mean
 from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_unusable, write_clean
@@ -124,7 +124,8 @@ class Audit:
             "statement": partial(asyncio.to_thread, _statement, task, trees, exercise),
             "strength": partial(asyncio.to_thread, _strength, task),
         }
-        chosen = [name for name in self.checks if not (task.features.get(IMPOSSIBLE) and name in _NOT_OF_TWINS)]
+        exempt = _NOT_OF_TWINS if task.features.get(IMPOSSIBLE) else ("duplicates",) if _is_renamed(task) else ()
+        chosen = [name for name in self.checks if name not in exempt]
         for name, check in checks.items():
             if name in chosen:
                 await self._guarded(task, name, check)
@@ -205,6 +206,11 @@ def _statement(task: Task, trees: Materials, exercise: Exercise) -> str:
         return ""
     more = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
     return f"hidden tests rely on the {items[0].kind} {items[0].name!r}{more}, which the agent cannot read anywhere"
+
+
+def _is_renamed(task: Task) -> bool:
+    """Return whether a task repeats another one under other names, by construction."""
+    return RENAMED_FROM in task.features
 
 
 def _strength(task: Task) -> str:

@@ -20,7 +20,9 @@ _NOT_CODE = re.compile(
 )
 _NAME = re.compile(rb"[^\W\d]\w*")
 _COMPILED = "math itertools _datetime _collections _functools _operator _struct _io _json _sre _random array".split()
-_SKIPPED = frozenset("test tests idlelib lib2to3 turtledemo site-packages dist-packages ensurepip pip setuptools".split())
+_SKIPPED = frozenset(
+    "test tests idlelib lib2to3 turtledemo site-packages dist-packages ensurepip pip setuptools".split()
+)
 
 
 def external_names(snapshot: Snapshot) -> frozenset[str]:
@@ -46,8 +48,6 @@ def _standard_names() -> frozenset[str]:
             continue
         names |= {name for value in (module, *vars(module).values()) for name in dir(value)}
     return frozenset(names | set(_names_below([Path(sysconfig.get_path("stdlib"))])))
-
-
 
 
 def _names_below(folders: Iterable[Path]) -> set[str]:

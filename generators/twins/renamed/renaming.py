@@ -36,8 +36,7 @@ class Renaming:
     def files(self, files: Files) -> Files:
         """Return the files under their new paths, with their new content."""
         return {
-            self.path(path): None if content is None else self.content(path, content)
-            for path, content in files.items()
+            self.path(path): None if content is None else self.content(path, content) for path, content in files.items()
         }
 
     def path(self, path: str) -> str:
@@ -93,8 +92,10 @@ class Renaming:
     def signature(self, text: str) -> str:
         """Return ``def name(parameters)`` with the new names of parameters."""
         head, bracket, tail = text.partition("(")
-        return head + bracket + _PARAMETER.sub(
-            lambda match: match[1] + self.parameters.get(match[2], match[2]) + match[3], tail
+        return (
+            head
+            + bracket
+            + _PARAMETER.sub(lambda match: match[1] + self.parameters.get(match[2], match[2]) + match[3], tail)
         )
 
 
