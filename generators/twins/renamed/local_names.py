@@ -43,9 +43,9 @@ def functions(module: Module) -> list[Function]:
     result = []
     for node in _definitions(module.root):
         name = node.child_by_field_name("name")
-        own = tables.get((module.text(name), node.start_point[0] + 1)) if name is not None else None
-        if own is not None and not reads_scopes(re.findall(r"\w+", module.text(node))):
-            result.append(_function(node, own))
+        table_of_node = tables.get((module.text(name), node.start_point[0] + 1)) if name is not None else None
+        if table_of_node is not None and not reads_scopes(re.findall(r"\w+", module.text(node))):
+            result.append(_function(node, table_of_node))
     return result
 
 
@@ -105,8 +105,8 @@ def _function(node: Node, table: symtable.SymbolTable) -> Function:
             elif symbol.is_local():
                 local.add(name)
     parameters = {name for name in parameters - barred if name.isidentifier()}
-    own = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_parameter()}
-    return Function(node, frozenset(parameters), frozenset(local - barred - parameters), frozenset(own & parameters))
+    outer = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_parameter()}
+    return Function(node, frozenset(parameters), frozenset(local - barred - parameters), frozenset(outer & parameters))
 
 
 def _below(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

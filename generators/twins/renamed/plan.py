@@ -141,9 +141,9 @@ class _Choice:
         barred = external | in_data
         free = {name for name in names if name not in barred and _may_change(name) and not uses.is_looked_up(name)}
         risky = {name for name in free if name in uses.words or name in in_settings}
-        own = [item for path, content in sources.items() for item in functions(Module(path, content))]
-        variables = {name for item in own for name in item.variables}
-        parameters = {name for item in own for name in item.parameters}
+        all_functions = [item for path, content in sources.items() for item in functions(Module(path, content))]
+        variables = {name for item in all_functions for name in item.variables}
+        parameters = {name for item in all_functions for name in item.parameters}
         variables = {name for name in variables - free if len(name) >= _LEAST}
         return cls(
             roots=tuple(snapshot.source_roots),
@@ -195,9 +195,9 @@ def _may_change(name: str) -> bool:
 def _free_parameters(tree: SourceTree, parameters: set[str], uses: StringUses) -> set[str]:
     """Return the parameters that no call and no text names, and that each function of the package may rename."""
     named = uses.keywords | uses.exact
-    own = {path: content for path, content in tree.python_files.items() if tree.is_source(path)}
+    sources = {path: content for path, content in tree.python_files.items() if tree.is_source(path)}
     fixed: set[str] = set()
-    for path, content in own.items():
+    for path, content in sources.items():
         movable: dict[str, int] = {}
         for item in functions(Module(path, content)):
             for name in item.outer_parameters:

@@ -11,7 +11,7 @@ from ....environments.snapshots import make_workspace
 from ....environments.snapshots.store.patches import make_patch
 from ....environments.tasks.task_trees import Materials
 from ....errors import PatchError, Rejected
-from ....models import IMPOSSIBLE, RENAMED_FROM, RENAMED_NAMES, PytestVerifier, Task, UnittestVerifier
+from ....models import IMPOSSIBLE, RENAMED_FROM, RENAMED_NAMES, InterfaceItem, PytestVerifier, Task, UnittestVerifier
 from ...base import Files
 from ...python.source_tree import SourceTree, read_files
 from ...validation.checks.exercise import Exercise, patched_files
@@ -81,15 +81,7 @@ def _row(task: Task, trees: Materials, renaming: Renaming, count: int) -> tuple[
         "instance_id": twin_id,
         "base_commit": make_workspace(trees.snapshot, workspace_patch, git=True).commit,
         "problem_statement": renaming.statement(task.problem_statement),
-        "interface": [
-            item.model_copy(
-                update={
-                    "name": renaming.text(item.name),
-                    "signature": renaming.signature(renaming.text(item.signature)),
-                }
-            )
-            for item in task.interface
-        ],
+        "interface": [_renamed_item(item, renaming) for item in task.interface],
         "workspace_patch": workspace_patch,
         "patch": make_patch({path: shown.get(path) for path in solution}, solution),
         "test_patch": make_patch({path: shown.get(path) for path in graded}, graded),
@@ -102,6 +94,11 @@ def _row(task: Task, trees: Materials, renaming: Renaming, count: int) -> tuple[
         "features": features,
     }
     return task.model_copy(update=update), solution
+
+
+def _renamed_item(item: InterfaceItem, renaming: Renaming) -> InterfaceItem:
+    signature = renaming.signature(renaming.text(item.signature))
+    return item.model_copy(update={"name": renaming.text(item.name), "signature": signature})
 
 
 def _twin_id(task: Task) -> str:

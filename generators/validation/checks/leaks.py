@@ -14,8 +14,9 @@ from ....environments.sandbox import ENV_PREFIX, PYTHON_PREFIX
 from ....environments.sandbox.layers.base_layer import hidden_below, shown_below_usr
 from ....environments.snapshots import Snapshot
 from ....environments.snapshots.store.cache import file_lock, temporary_folder
+from ....environments.tasks.task_paths import matches
 from ....environments.tasks.task_trees import Materials
-from ....models import Task
+from ....models import RENAMED_FROM, Task
 from ....monitors.leaks import Index, Leak, Needles, fingerprint, needles, scan
 from ...python.source_tree import SourceTree
 from .exercise import Exercise, Piece
@@ -83,13 +84,14 @@ def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTr
         *(f"{item.name} {item.signature}".encode() for item in task.interface),
     ]
     prose: list[bytes] = []
+    renamed_sources = task.source_globs if RENAMED_FROM in task.features else []
     for folder, names, files in os.walk(workspace):
         names[:] = [name for name in names if name != ".git"]
         for name in files:
             full = Path(folder, name)
             path = full.relative_to(workspace).as_posix()
             if name.endswith(".py"):
-                shown = tree.is_test(path) or tree.is_source(path)
+                shown = tree.is_test(path) or tree.is_source(path) or matches(path, renamed_sources)
                 (legitimate if shown else prose).append(_read(full))
                 legitimate.append(path.encode() if shown else b"")
             elif is_prose(name) and full.stat().st_size <= MAX_PROSE:
