@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ...environments.snapshots import Snapshot
-from ...models import IMPOSSIBLE, RECORD_LACKS, Task
+from ...models import IMPOSSIBLE, RECORD_LACKS, RENAMED_FROM, Task
 
 # SPDX name to the Hub's name.
 _HUB = {
@@ -117,6 +117,8 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
     splits = Counter(task.split for task in tasks)
     yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"
     yield from _selection(report.get("selection", {}))
+    for package, part in report.get("renamed", {}).get("packages", {}).items():
+        yield f"| identifiers renamed for twins of {package} | {part['renamed']} of {part['identifiers']} |"
     if tasks:
         outside = sum(task.assurance == "out_of_process" for task in tasks)
         yield f"| graded out of process too (assurance `out_of_process`) | {outside} of {len(tasks)} tasks |"
@@ -159,6 +161,12 @@ def _limits(tasks: Sequence[Task]) -> Iterator[str]:
         yield (
             f"- {twins} tasks are impossible twins (`features.{IMPOSSIBLE}`): one hidden test contradicts the "
             "statement, the solution scores 0, and passing is a confirmed finding. Leave them out to measure skill."
+        )
+    renamed = sum(RENAMED_FROM in task.features for task in tasks)
+    if renamed:
+        yield (
+            f"- {renamed} tasks are renamed twins (`features.{RENAMED_FROM}` names the original): the same exercise under "
+            "other names. `etude run` reports the difference in solve rate as `recall`; do not train on both sides."
         )
     yield "- The packages are public: a model may have seen the solutions in training."
     yield "- Played on Linux with the Python versions above; other platforms need a set of their own."

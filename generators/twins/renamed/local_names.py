@@ -97,7 +97,7 @@ def _function(node: Node, table: symtable.SymbolTable) -> Function:
     for item in tables:
         for symbol in item.get_symbols():
             name = symbol.get_name()
-            is_class = item.get_type() == "class"
+            is_class = item.get_type() == "class" and symbol.is_local()
             if symbol.is_global() or symbol.is_imported() or symbol.is_namespace() or is_class or name[:2] == "__":
                 barred.add(name)
             elif symbol.is_parameter():

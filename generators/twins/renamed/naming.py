@@ -41,7 +41,7 @@ _TABLE = dict(pair.split(":") for pair in _SYNONYMS.split())
 def new_name(name: str, used: Collection[str], seed: str) -> str:
     """Return another name of the same style that is not ``used``; it depends on the name, ``used`` and the seed.
 
-    Words of two letters or less, digits and underscores stay.
+    Digits and underscores stay, and words of two letters or less where the name has a longer one.
     """
     parts = _PARTS.findall(name)
     for attempt in range(100):
@@ -53,7 +53,7 @@ def new_name(name: str, used: Collection[str], seed: str) -> str:
 
 
 def _new_part(part: str, seed: str, *, invent: bool) -> str:
-    if not part.isalpha() or len(part) < 3:
+    if not part.isalpha() or (len(part) < 3 and not invent):
         return part
     word = part.lower()
     other = invented(word, seed) if invent or word not in _TABLE else _TABLE[word]

@@ -144,7 +144,7 @@ class _Choice:
         all_functions = [item for path, content in sources.items() for item in functions(Module(path, content))]
         variables = {name for item in all_functions for name in item.variables}
         parameters = {name for item in all_functions for name in item.parameters}
-        variables = {name for name in variables - free if len(name) >= _LEAST}
+        variables = {name for name in variables - free if len(name) >= _LEAST and name.isascii()}
         return cls(
             roots=tuple(snapshot.source_roots),
             seed=snapshot.digest,
@@ -189,7 +189,7 @@ class _Choice:
 
 
 def _may_change(name: str) -> bool:
-    return len(name) >= _LEAST and not name.startswith("__") and not _COLLECTED.match(name)
+    return len(name) >= _LEAST and name.isascii() and not name.startswith("__") and not _COLLECTED.match(name)
 
 
 def _free_parameters(tree: SourceTree, parameters: set[str], uses: StringUses) -> set[str]:
@@ -205,7 +205,11 @@ def _free_parameters(tree: SourceTree, parameters: set[str], uses: StringUses) -
         for name, number in _parameter_counts(content).items():
             if movable.get(name, 0) < number:
                 fixed.add(name)
-    return {name for name in parameters if len(name) >= _LEAST and name not in named and name not in fixed}
+    return {
+        name
+        for name in parameters
+        if len(name) >= _LEAST and name.isascii() and name not in named and name not in fixed
+    }
 
 
 def _parameter_counts(content: bytes) -> dict[str, int]:
