@@ -165,8 +165,8 @@ def _limits(tasks: Sequence[Task]) -> Iterator[str]:
     renamed = sum(RENAMED_FROM in task.features for task in tasks)
     if renamed:
         yield (
-            f"- {renamed} tasks are renamed twins (`features.{RENAMED_FROM}` names the original): the same exercise under "
-            "other names. `etude run` reports the difference in solve rate as `recall`; do not train on both sides."
+            f"- {renamed} tasks are renamed twins (`features.{RENAMED_FROM}` names the original): the same exercise "
+            "under other names. `etude run` reports the difference in solve rate as `recall`; train on one side alone."
         )
     yield "- The packages are public: a model may have seen the solutions in training."
     yield "- Played on Linux with the Python versions above; other platforms need a set of their own."

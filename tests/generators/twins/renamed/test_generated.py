@@ -74,13 +74,20 @@ def test_dials():
 """
 
 
+UNITS = "def to_inches(millimetres):\n    return millimetres / 25.4\n"
+MORE_TESTS = "import pytest\nfrom gaugekit.units import to_inches\n\n\n@pytest.mark.parametrize('n', range(6))\n"
+MORE_TESTS += "def test_units(n):\n    assert to_inches(25.4 * n) == pytest.approx(n)\n"
+
+
 @pytest.fixture(scope="module")
 def obfuscated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("renamed")
     files: dict[str, str | bytes] = {
         "src/gaugekit/__init__.py": "",
         "src/gaugekit/panels.py": SOURCE,
+        "src/gaugekit/units.py": UNITS,
         "tests/test_panels.py": TESTS,
+        "tests/test_units.py": MORE_TESTS,
         "README.md": "# gaugekit\n\n`GaugePanel.takereading` takes a reading.\n",
     }
     write_project(folder / "gaugekit", files)
