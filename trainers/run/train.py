@@ -30,8 +30,7 @@ from .records import Progress, Result, WriteDialogues, plan
 from .run_dir import check_run_dir, lock_run_dir, write_json
 
 HELD_OUT = ("eval", "validation")
-"""Splits to evaluate on: the first of these that has tasks."""
-"""Split of the tasks that a run is evaluated on."""
+"""Splits that a run is evaluated on: the first of these that has tasks."""
 
 
 def check(
