@@ -8,7 +8,9 @@ process of its own.
 """
 
 from __future__ import annotations
+import __future__
 
+import ast
 import contextlib
 import gc
 import json
@@ -25,7 +27,10 @@ from typing import Any
 
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 OPTIMIZED = 0x1  # the flag of function code; a module and a class body lack it
+FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+PROCESS_EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.spawn", "os.system")
 LIMIT_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL)
+FIELDS = ("cause", "passed", "outcomes", "processes", "sharing")  # what a record of a trial holds
 GRACE_S = 5.0  # seconds of wall time that a trial may use besides ten times its CPU limit and its tests' wall time
 
 
@@ -62,13 +67,35 @@ def changed_functions(old: types.CodeType, new: types.CodeType) -> list[tuple[ty
     return pairs
 
 
+def top_level_blocks(source: bytes) -> list[tuple[int, int, int, int]]:
+    """Return first and last line and the bytes' range of each function and class at the top of a file.
+
+    A file that names its encoding has no block, since a part of it cannot be compiled alone.
+    """
+    lines = source.splitlines(keepends=True)
+    if source.startswith(b"\xef\xbb\xbf") or b"coding" in b"".join(lines[:2]) or b"\r" in source or b"\f" in source:
+        return []
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    blocks = []
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            last = node.end_lineno or first
+            blocks.append((first, last, starts[first - 1], starts[last]))
+    return blocks
+
+
 class Functions:
     """The function objects of the workspace's modules, by the code that they were made from."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.by_code: dict[tuple[str, int, str], list[types.FunctionType]] = {}
-        self.compiled: dict[str, types.CodeType] = {}
+        self.texts: dict[str, bytes] = {}  # contents of prepared files
+        self.blocks: dict[str, list[tuple[int, int, int, int]]] = {}  # see top_level_blocks
+        self.flags: dict[str, int] = {}  # the features of __future__ that a file asks for
         for item in gc.get_objects():
             if type(item) is types.FunctionType and item.__code__.co_filename.startswith(root + os.sep):
                 self.by_code.setdefault(self.key(item.__code__), []).append(item)
@@ -79,20 +106,35 @@ class Functions:
         """Return what identifies a function of the workspace."""
         return path or code.co_filename, code.co_firstlineno, code.co_name
 
-    def original(self, path: str) -> types.CodeType:
-        """Return the code of a file as it is on disk."""
-        if path not in self.compiled:
-            with open(path, "rb") as file:  # noqa: PTH123
-                self.compiled[path] = compile(file.read(), path, "exec", dont_inherit=True)
-        return self.compiled[path]
-
-    def exchange(self, relative: str, source: bytes) -> None:
-        """Give every function of the file the code that it has in ``source``. Raises NotSwappable."""
+    def prepare(self, relative: str) -> None:
+        """Read a file and find its top-level functions and classes, so that no child has to."""
         path = os.path.join(self.root, relative)
-        if path not in self.files:
+        if path in self.files and path not in self.texts:
+            with open(path, "rb") as file:  # noqa: PTH123
+                self.texts[path] = file.read()
+            self.blocks[path] = top_level_blocks(self.texts[path])
+            self.flags[path] = compile(self.texts[path], path, "exec", dont_inherit=True).co_flags & FUTURE
+
+    def exchange(self, relative: str, start: int, stop: int, text: bytes) -> None:
+        """Give every function of the file the code that it has with ``text`` in place of these bytes.
+
+        Raises NotSwappable.
+        """
+        path = os.path.join(self.root, relative)
+        if path not in self.texts:
             raise NotSwappable(f"{relative} is not imported before the tests run")
-        for before, after in changed_functions(self.original(path), compile(source, path, "exec", dont_inherit=True)):
-            self._exchange_one(path, before, after, required=True)
+        source = self.texts[path]
+        first, last = 1 + source.count(b"\n", 0, start), 1 + source.count(b"\n", 0, max(start, stop - 1))
+        block = next((item for item in self.blocks[path] if item[0] <= first and last <= item[1]), None)
+        lines, upper, lower = 0, 0, len(source)
+        if block is not None:  # the rest of the file compiles as before
+            lines, upper, lower = block[0] - 1, block[2], block[3]
+        before, after = (
+            compile(b"\n" * lines + part, path, "exec", flags=self.flags[path], dont_inherit=True)
+            for part in (source[upper:lower], source[upper:start] + text + source[stop:lower])
+        )
+        for old, new in changed_functions(before, after):
+            self._exchange_one(path, old, new, required=True)
 
     def _exchange_one(self, path: str, before: types.CodeType, after: types.CodeType, *, required: bool) -> None:
         objects = self.by_code.get(self.key(before, path), [])
@@ -119,8 +161,15 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
     """
     describe_, reduce_ = tools
     reports: list[dict[str, Any]] = []
+    watch = Watch([os.path.join(root, path) for path in job["sources"]])
 
     class Trials:
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_fixture_setup(self, fixturedef: Any) -> Any:
+            finish = watch.setup(fixturedef)
+            yield
+            finish()
+
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
             report = (yield).get_result()
@@ -137,6 +186,8 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
         def pytest_runtestloop(self, session: Any) -> bool:
             items = {item.nodeid: item for item in session.items}
             functions = Functions(root)
+            for relative in sorted({path for trial in job["trials"] for path in trial["files"]}):
+                functions.prepare(relative)
             gc.collect()
             gc.freeze()  # objects that a collection does not touch stay shared with the children
             seconds: dict[str, list[float]] = {}
@@ -144,15 +195,15 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
                 cpu_s, wall_s = limits(trial["tests"], seconds, job)
                 result = fork(partial(run, trial, items, functions), cpu_s, wall_s)
                 seconds = seconds or result["seconds"]  # the first trial is the unchanged package
-                send("trial", id=str(number), **{name: result[name] for name in ("cause", "passed", "outcomes")})
+                send("trial", id=str(number), **{name: result[name] for name in FIELDS})
                 if not seconds:
                     break
             return True
 
     def run(trial: dict[str, Any], items: dict[str, Any], functions: Functions) -> dict[str, Any]:
         try:
-            for path, text in trial["files"].items():
-                functions.exchange(path, text.encode("utf-8", "surrogateescape"))
+            for path, (start, stop, text) in trial["files"].items():
+                functions.exchange(path, start, stop, text.encode("utf-8", "surrogateescape"))
         except NotSwappable as error:
             return {"cause": f"not swappable: {error}"}
         except (SyntaxError, ValueError, RecursionError) as error:
@@ -162,7 +213,10 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
         outcomes: dict[str, Any] = {test: {"outcome": "error", "message": "not collected"} for test in missing}
         passed: list[str] = []
         seconds: dict[str, list[float]] = {}
+        if trial["survey"]:
+            watch.start()
         for position, item in enumerate(chosen):
+            watch.test = item.nodeid
             reports.clear()
             started = [time.process_time(), time.monotonic()]
             following = chosen[position + 1] if position + 1 < len(chosen) else None
@@ -175,9 +229,56 @@ def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], roo
                 outcomes[item.nodeid] = {name: outcome[name] for name in ("outcome", "when", "message", "exception")}
                 if trial["first_failure"]:
                     break
-        return {"cause": "", "passed": passed, "outcomes": outcomes, "seconds": seconds}
+        survey = {"processes": sorted(watch.processes), "sharing": watch.sharing(chosen)}
+        return {"cause": "", "passed": passed, "outcomes": outcomes, "seconds": seconds, **survey}
 
     return Trials()
+
+
+class Watch:
+    """Notes, in a survey of the unchanged package, what ties tests to each other and to other processes.
+
+    The state is what the tests did: those that started processes, and the fixtures of a wider scope than a function
+    whose setup ran code of the package.
+    """
+
+    def __init__(self, sources: list[str]) -> None:
+        self.sources = frozenset(sources)
+        self.active = False
+        self.test = ""
+        self.processes: set[str] = set()
+        self.fixtures: set[int] = set()
+
+    def start(self) -> None:
+        """Begin to watch; a process cannot end it."""
+        self.active = True
+        sys.addaudithook(self._event)
+
+    def _event(self, event: str, _: Any) -> None:
+        if event in PROCESS_EVENTS:
+            self.processes.add(self.test)
+
+    def setup(self, fixture: Any) -> Callable[[], None]:
+        """Begin to watch the setup of a fixture; the caller calls what is returned after it."""
+        if not self.active or fixture.scope == "function":
+            return lambda: None
+
+        def profile(frame: types.FrameType, event: str, _: Any) -> None:
+            if event == "call" and frame.f_code.co_filename in self.sources:
+                self.fixtures.add(id(fixture))
+
+        sys.setprofile(profile)
+        return lambda: sys.setprofile(None)
+
+    def sharing(self, items: list[Any]) -> list[list[str]]:
+        """Return the tests that use each of these fixtures."""
+        users: dict[int, list[str]] = {}
+        for item in items:
+            info = getattr(item, "_fixtureinfo", None)
+            for definitions in (info.name2fixturedefs if info and self.fixtures else {}).values():
+                for key in {id(definition) for definition in definitions} & self.fixtures:
+                    users.setdefault(key, []).append(item.nodeid)
+        return list(users.values())
 
 
 def limits(tests: list[str], seconds: dict[str, list[float]], job: dict[str, Any]) -> tuple[float, float]:
@@ -207,7 +308,7 @@ def fork(work: Callable[[], dict[str, Any]], cpu_s: float, wall_s: float) -> dic
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)  # the child and what its tests started
     status = os.waitpid(child, 0)[1]
-    result: dict[str, Any] = {"cause": "", "passed": [], "outcomes": {}, "seconds": {}}
+    result: dict[str, Any] = {"cause": "", "passed": [], "outcomes": {}, "seconds": {}, "processes": [], "sharing": []}
     if data is not None:
         result.update(json.loads(data))
     else:

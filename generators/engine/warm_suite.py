@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ from ...environments.snapshots.test_run.result_records import RUN_SHAPES, verifi
 from ...environments.snapshots.test_run.test_runner import Outcome, TestRun, run_plugin
 from ..validation.limits import refuse_overload, suite_limit
 
-CPU_FACTOR, CPU_EXTRA_S = 10.0, 1.0
+CPU_FACTOR, CPU_EXTRA_S = 10.0, 0.5
 """A trial may use CPU_EXTRA_S seconds of CPU time and CPU_FACTOR times what its tests use in the unchanged package."""
 TIMEOUT, ENDED = "timeout", "ended early"
 """Causes of trials whose change the tests noticed without an outcome."""
 _SHAPES: dict[str, dict[str, type]] = {
     **RUN_SHAPES,
-    "trial": {"id": str, "cause": str, "passed": list, "outcomes": dict},
+    "trial": {"id": str, "cause": str, "passed": list, "outcomes": dict, "processes": list, "sharing": list},
 }
 
 
@@ -34,6 +35,26 @@ class Trial:
     """Ids of the tests, in the order in which they run."""
     first_failure: bool = False
     """Whether the first failing test ends the trial."""
+    survey: bool = False
+    """Whether to note what ties the tests to each other; for the unchanged package."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What ties the tests of a Snapshot to each other and to other processes."""
+
+    processes: frozenset[str]
+    """Ids of the tests that start processes."""
+    sharing: Sequence[Sequence[str]]
+    """Groups of tests that share a fixture of a wider scope whose setup runs code of the package."""
+
+    def closure(self, tests: Iterable[str]) -> set[str]:
+        """Return ``tests`` and those that share such a fixture with one of them."""
+        chosen = set(tests)
+        for group in self.sharing:
+            if not chosen.isdisjoint(group):
+                chosen.update(group)
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -88,6 +109,21 @@ class WarmSuite:
             for number in range(len(trials))
         ]
 
+    async def survey(self) -> Survey | None:
+        """Return what ties the tests to each other, from one run of all of them on the unchanged package.
+
+        None where the run does not show it. Raises SandboxError when the sandbox fails.
+        """
+        tests = self.snapshot.baseline.passed
+        if self.snapshot.verifier.kind != "pytest" or not tests:
+            return None
+        with scratch_tree(self.snapshot) as tree:
+            records = await self._records(tree, [Trial({}, tests, survey=True)], tests)
+        record = records.get("0")
+        if record is None or record["cause"] or len(record["passed"]) < len(tests):
+            return None
+        return Survey(frozenset(record["processes"]), record["sharing"])
+
     def _refusal(self, trial: Trial) -> str:
         """Return why a trial cannot be made in a process that has imported the package; empty when it can."""
         if self.snapshot.verifier.kind != "pytest":
@@ -103,7 +139,7 @@ class WarmSuite:
         """Yield the functions of a file that run at import and whose bodies differ in ``content``."""
         names = [key.partition("::")[2] for key in self.snapshot.baseline.at_import if key.startswith(f"{path}::")]
         if names:
-            before, after = (body_texts(source) for source in ((self.snapshot.tree / path).read_bytes(), content))
+            before, after = _body_texts((self.snapshot.tree / path).read_bytes()), body_texts(content)
             yield from (name for name in names if before.get(name) != after.get(name))
 
     async def _tried(self, trials: list[Trial]) -> list[TrialResult]:
@@ -123,7 +159,9 @@ class WarmSuite:
     async def _records(self, tree: Path, trials: list[Trial], tests: list[str]) -> dict[str, dict[str, Any]]:
         limit = suite_limit(self.snapshot)
         bounds = {"extra_s": CPU_EXTRA_S, "factor": CPU_FACTOR, "control_s": limit}
-        job = {"tests": tests, "order": "given", "coverage": [], "trials": [_job(trial) for trial in trials], **bounds}
+        job = {"tests": tests, "order": "given", "coverage": [], **bounds}
+        job["sources"] = sorted(self.snapshot.baseline.lines)
+        job["trials"] = [_job(tree, trial) for trial in trials]
         parts = [Path(__file__).with_name("trials_plugin.py").read_text(encoding="utf-8")]
         sandbox = await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
         try:
@@ -143,12 +181,27 @@ def body_texts(source: bytes) -> dict[str, list[bytes]]:
     }
 
 
-def _job(trial: Trial) -> dict[str, Any]:
+_body_texts = lru_cache(maxsize=64)(body_texts)  # of files that many changes start from
+
+
+def _job(tree: Path, trial: Trial) -> dict[str, Any]:
     return {
-        "files": {path: content.decode("utf-8", "surrogateescape") for path, content in trial.files.items()},
+        "files": {path: _difference((tree / path).read_bytes(), content) for path, content in trial.files.items()},
         "tests": list(trial.tests),
         "first_failure": trial.first_failure,
+        "survey": trial.survey,
     }
+
+
+def _difference(before: bytes, after: bytes) -> tuple[int, int, str]:
+    """Return where the lines of ``before`` begin and end to differ, as offsets, and what ``after`` has there."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    shortest = min(len(old), len(new))
+    head = next((number for number in range(shortest) if old[number] != new[number]), shortest)
+    most = shortest - head
+    tail = next((number for number in range(most) if old[-1 - number] != new[-1 - number]), most)
+    start, stop = len(b"".join(old[:head])), len(before) - len(b"".join(old[len(old) - tail :]))
+    return start, stop, after[start : len(after) - (len(before) - stop)].decode("utf-8", "surrogateescape")
 
 
 def _result(record: dict[str, Any] | None) -> TrialResult:

@@ -128,18 +128,24 @@ class Stages:
         return failures
 
     async def v1_v2(
-        self, full: Path, candidate: Candidate, stable: Sequence[str], first: TestRun | None = None
+        self,
+        full: Path,
+        candidate: Candidate,
+        stable: Sequence[str],
+        first: TestRun | None = None,
+        run: TestRun | None = None,
     ) -> Measured:
         """Return FAIL_TO_PASS and PASS_TO_PASS, measured on ``full``. Raises Rejected.
 
         The test files of ``full`` are the candidate's added and rewritten ones; ``stable`` are the tests that pass with
-        the solution, ``first`` is a run of the affected tests.
+        the solution, ``first`` is a run of the affected tests and ``run`` one of the whole suite, where warm runs have
+        shown them.
         """
         affected = list(candidate.hidden_tests.affected)
         first = first or await self.run(full, affected)
         if not any(fails(first, test) for test in affected):
             raise Rejected("v1_no_test_fails", f"{len(affected)} tests run the changed code, all of them still pass")
-        run = await self.run(full)
+        run = run or await self.run(full)
         if not run.complete:
             raise Rejected("v2_suite_breaks", run.cause)
         # A rewritten file must be collected: only then is it clear which of its tests need the names.

@@ -7,6 +7,7 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V0 | the exercise parses, and every module that could be imported still can |
 | V1 | of the tests that run the changed code, at least one fails now |
 | V2 | the whole suite runs: FAIL_TO_PASS fails, PASS_TO_PASS passes; the workspace passes the tests that it shows; |
+|    | a change of function bodies alone is shown by warm runs, see ``warm_proof`` |
 |    | where a candidate brings its solution, every baseline test that it does not replace passes there |
 | V3 | the oracle scores 1 in two orders, in fresh sandboxes; doing nothing scores 0 and fails every FAIL_TO_PASS |
 | V5 | trivial solutions score 0 |
@@ -42,6 +43,7 @@ from ...environments.tasks.task_trees import Materials
 from ...errors import Rejected
 from ...models import Grade, Task
 from ..base import Candidate, Files
+from ..engine.warm_batch import WarmBatch
 from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree, read_files
@@ -52,8 +54,9 @@ from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
-from .observation.failing_calls import Observation
+from .observation.failing_calls import Observation, OnRightTree
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
+from .warm_proof import WarmProof, only_removes
 
 Order = Literal["given", "reversed"]
 
@@ -68,13 +71,16 @@ class Validator:
     stages: Stages = field(init=False, repr=False)  # V0 to V2
     leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
     shared: SharedProof = field(default_factory=SharedProof, repr=False)  # the part of V3 that tasks share
-    warm: WarmSuite = field(init=False, repr=False)  # tries many small changes in one run
+    warm: WarmBatch = field(init=False, repr=False)  # tries many small changes in one run
+    right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # what was observed on the Snapshot's tree
+    proof: WarmProof = field(init=False, repr=False)  # V2 for changes that warm runs can make
     delivered: Deliverables = field(init=False, repr=False)  # all stages of candidates with another verifier
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)
         self.leaks = LeakCheck(self.snapshot)
-        self.warm = WarmSuite(self.snapshot, self.backend)
+        self.warm = WarmBatch(WarmSuite(self.snapshot, self.backend))
+        self.proof = WarmProof(self.stages, self.warm)
         self.delivered = Deliverables(self.stages, self.leaks, self.knobs)
 
     async def task(self, candidate: Candidate, first: TestRun | None = None) -> Task:
@@ -93,15 +99,17 @@ class Validator:
             with self._tree({**candidate.solution, **tests.added}) as solved:
                 stable = await self.stages.solved(tree, candidate, solved)
         with self._tree({**candidate.exercise, **tests.added, **tests.rewritten}) as full:
-            await self.stages.v0(tree, candidate, full)
-            measured = await self.stages.v1_v2(full, candidate, stable, first)
+            warm_run = await self.proof.suite(candidate, first, full)
+            if warm_run is None:
+                await self.stages.v0(tree, candidate, full)
+            measured = await self.stages.v1_v2(full, candidate, stable, first, warm_run)
             if candidate.observe_calls:
                 affected = set(tests.affected)
                 chosen = [test for test in measured.failing if test in affected] or measured.failing
-                calls = await Observation(self.stages, tree, full).failing_calls(chosen)
+                calls = await Observation(self.stages, tree, full, self.right).failing_calls(chosen)
                 measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
-        await self._visible_suite(tree, candidate, measured, workspace.path)
+        await self._visible_suite(tree, candidate, measured, workspace.path, warm=warm_run is not None)
         solution = solution_files(self.snapshot, tree, candidate)
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
@@ -112,11 +120,18 @@ class Validator:
             task, self.snapshot, self.leaks, self.knobs, self.backend, self.warm, keeps_behaviour=keeps
         )
 
-    async def _visible_suite(self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path) -> None:
+    async def _visible_suite(
+        self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path, *, warm: bool
+    ) -> None:
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else {*tests.rewritten, *tests.added}
         shown = workspace_tests(tree, candidate, measured.failing)
         chosen = None if importing or tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
+        if chosen and warm and only_removes(tree, shown):
+            failing = await self.proof.first_visible_failure(candidate, chosen)
+            if failing:
+                raise Rejected("v2_workspace_suite", f"{failing} fails once the hidden tests are gone")
+            chosen = [] if failing is not None else chosen
         if chosen != []:
             await self.stages.visible_suite(workspace, measured.passing, importing, chosen)
 

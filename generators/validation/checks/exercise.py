@@ -8,14 +8,16 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ....environments.snapshots import apply_patch
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ...python.source import parse
-from ...python.source_tree import read_files
+from ...python.source_tree import SourceTree, read_files
 
+DOCUMENTS = frozenset({".md", ".rst", ".txt"})
+BUILD_FILES = frozenset({"setup.py", "conf.py", "noxfile.py"})  # these read documents, but no test runs them
 Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -97,10 +99,22 @@ class Exercise:
 
 
 def solved_is_pristine(trees: Materials) -> bool:
-    """Return whether the solved tree of a task is the Snapshot's, byte for byte."""
+    """Return whether the solved tree of a task is the Snapshot's, apart from documents that no test reads."""
     task = trees.task
     paths = {path for patch in (task.workspace_patch, task.patch, task.test_patch) for path in patched_files(patch)}
-    return read_files(trees.solved_tree, paths) == read_files(trees.snapshot.tree, paths)
+    solved, pristine = read_files(trees.solved_tree, paths), read_files(trees.snapshot.tree, paths)
+    differing = [path for path in paths if solved[path] != pristine[path]]
+    return not differing or _unread(SourceTree.of(trees.snapshot), differing, trees.snapshot.baseline.passed)
+
+
+def _unread(tree: SourceTree, paths: list[str], tests: list[str]) -> bool:
+    """Return whether files are documents, without tests of their own, whose kind and name no Python file mentions."""
+    tested = {test.split("::", 1)[0] for test in tests}
+    if any(PurePosixPath(path).suffix not in DOCUMENTS or path in tested for path in paths):
+        return False
+    mentions = {part for path in paths for part in (PurePosixPath(path).suffix, PurePosixPath(path).stem)}
+    sources = [source for path, source in tree.python_files.items() if PurePosixPath(path).name not in BUILD_FILES]
+    return not any(mention.encode() in source for source in sources for mention in mentions)
 
 
 def _placed_definitions(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:

@@ -15,7 +15,7 @@ from ....environments.tasks.task_paths import solution_paths
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
-from ...engine.warm_suite import WarmSuite
+from ...engine.warm_batch import WarmBatch
 from ...python.source_tree import SourceTree, read_files
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
@@ -58,7 +58,7 @@ async def finished(
     leaks: LeakCheck,
     knobs: CheckKnobs,
     backend: str,
-    warm: WarmSuite | None = None,
+    warm: WarmBatch | None = None,
     *,
     keeps_behaviour: bool = False,
 ) -> Task:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,23 @@ Executed = tuple[Session, Outcomes, Outcomes]
 
 
 @dataclass(frozen=True)
+class OnRightTree:
+    """What candidates of one Snapshot have in common: what was observed on the right tree."""
+
+    recorded: dict[tuple[str, ...], list[list[RecordedCall]]] = field(default_factory=dict)
+    """The calls of each test, by the tests that ran together."""
+    outcomes: dict[tuple[Session, int], Outcomes] = field(default_factory=dict)
+    """The outcomes of each session, by session and seed of hashes."""
+
+
+@dataclass(frozen=True)
 class Observation:
     """Looks for a failing call of one exercise."""
 
     stages: Stages  # opens sandboxes of the Snapshot
     tree: SourceTree  # the right tree
     exercise: Path  # the folder of the exercise's tree
+    right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # kept for the next candidate
 
     async def failing_calls(self, tests: Sequence[str]) -> list[FailingCall]:
         """Return at most one call that the first of ``tests`` make, the plainest whose result is wrong.
@@ -82,6 +93,8 @@ class Observation:
 
     async def _recorded(self, pristine: Path, tests: Sequence[str]) -> list[list[RecordedCall]]:
         """Return the calls of each test on the right tree."""
+        if tuple(tests) in self.right.recorded:
+            return self.right.recorded[tuple(tests)]
         packages = sorted({self.tree.dotted_name(module.path).split(".")[0] for module in self.tree.modules()})
         files = [path for path in self.tree.python_files if self.tree.is_test(path)]
         parts = tuple((_FOLDER / f"{name}.py").read_text("utf-8") for name in _TRACER)
@@ -96,17 +109,33 @@ class Observation:
             )
         finally:
             await sandbox.close()
-        return [recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests]
+        recorded = [recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests]
+        return self.right.recorded.setdefault(tuple(tests), recorded)
 
     async def _executed(self, pristine: Path, sessions: Sequence[Session], hash_seeds: Sequence[int]) -> list[Executed]:
         """Return the sessions with their outcomes on both trees, where these are the same with all seeds of hashes."""
         if not sessions:
             return []
-        right, wrong = [
-            _steady([await self._run(tree, sessions, seed) for seed in hash_seeds])
-            for tree in (pristine, self.exercise)
-        ]
-        return [item for item in zip(sessions, right, wrong, strict=True) if item[1] and item[2]]
+        right = _steady([await self._right(pristine, sessions, seed) for seed in hash_seeds])
+        usable = [(session, outcomes) for session, outcomes in zip(sessions, right, strict=True) if outcomes]
+        if not usable:
+            return []
+        sessions = [session for session, _ in usable]
+        wrong = _steady([await self._run(self.exercise, sessions, seed) for seed in hash_seeds])
+        return [(*item, outcomes) for item, outcomes in zip(usable, wrong, strict=True) if outcomes]
+
+    async def _right(self, pristine: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
+        """Return the outcomes on the right tree, where a session runs once unless one of its run has no outcome.
+
+        The runner gives up after some sessions that do not end, so such outcomes depend on what ran together.
+        """
+        observed = self.right.outcomes
+        new = [session for session in sessions if (session, hash_seed) not in observed]
+        outcomes = await self._run(pristine, new, hash_seed) if new else []
+        if not all(outcomes):
+            return await self._run(pristine, sessions, hash_seed)
+        observed.update({(session, hash_seed): item for session, item in zip(new, outcomes, strict=True)})
+        return [observed[session, hash_seed] for session in sessions]
 
     async def _run(self, tree: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
         """Return the outcomes of the sessions on one tree; none when the run ends early."""

@@ -13,7 +13,8 @@ from .....environments.snapshots.test_run.placed_files import write_files
 from .....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from .....environments.tasks.task_trees import Materials
 from .....models import Task
-from ....engine.warm_suite import Trial, WarmSuite
+from ....engine.warm_batch import WarmBatch
+from ....engine.warm_suite import Trial
 from ....python.source_tree import read_files
 from ...limits import attempt_limit, conclusive
 from ..exercise import Exercise, Piece, solved_is_pristine
@@ -64,7 +65,7 @@ async def open_attempts(task: Task, trees: Materials, solution: Contents, backen
 
 
 async def noticed_warm(
-    task: Task, trees: Materials, wrong: Sequence[Contents], warm: WarmSuite | None
+    task: Task, trees: Materials, wrong: Sequence[Contents], warm: WarmBatch | None
 ) -> list[bool | None]:
     """Return whether FAIL_TO_PASS notices each wrong solution, None where a warm run cannot show it.
 
@@ -94,7 +95,7 @@ async def passing_attempts(
     solution: Contents,
     wrong: Sequence[Contents],
     backend: str,
-    warm: WarmSuite | None = None,
+    warm: WarmBatch | None = None,
 ) -> list[bool]:
     """Return whether FAIL_TO_PASS passes with each wrong solution. Raises SandboxError when a sandbox fails.
 
@@ -116,7 +117,7 @@ async def rewarded(
     solution: Contents,
     wrong: Mapping[str, Contents],
     backend: str,
-    warm: WarmSuite | None = None,
+    warm: WarmBatch | None = None,
 ) -> list[str]:
     """Return the names of the ``wrong`` solutions that score more than 0. Raises GraderError, SandboxError.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from .....environments.rng import stream
 from .....environments.tasks.task_trees import Materials
 from .....models import Task
-from ....engine.warm_suite import WarmSuite
+from ....engine.warm_batch import WarmBatch
 from ....python.mutants import Mutant, each_kind_in_turn, mutants
 from ..exercise import Exercise
 from .attempts import passing_attempts
@@ -45,7 +45,7 @@ async def strength(
     most: int = MUTANTS,
     every_test: bool = False,
     backend: str = "auto",
-    warm: WarmSuite | None = None,
+    warm: WarmBatch | None = None,
 ) -> Strength:
     """Run each mutant on FAIL_TO_PASS until its first failure, together in a warm run where that is possible.
 

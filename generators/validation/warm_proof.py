@@ -1,0 +1,112 @@
+"""Stage V2 in warm runs: the outcomes of the whole suite for a change that a warm process can make.
+
+Tests that do not run the changed code give what they gave in the Snapshot. The others ran once when the candidate was
+screened; they run again in reversed order, with the tests that share a fixture of a wider scope with them. Tests that
+start processes run in a fresh sandbox, since a new process would read the unchanged files. Whatever these runs do not
+show, or show differently, is left to a run of the whole suite in a fresh sandbox.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...environments.snapshots.test_run.test_runner import Outcome, TestRun
+from ..base import Candidate
+from ..engine.screening import trial_of
+from ..engine.warm_batch import WarmBatch
+from ..engine.warm_suite import Survey, Trial
+from ..python.source import compile_error, parse_or_empty, words
+from ..python.source_tree import SourceTree
+from .measured_stages import Stages, fails
+
+
+@dataclass
+class WarmProof:
+    """Warm runs for one Snapshot; the state is the survey of its tests, which is made once."""
+
+    stages: Stages  # runs tests in fresh sandboxes
+    warm: WarmBatch  # makes trials
+    _survey: Survey | None = field(default=None, repr=False)
+    _surveyed: bool = field(default=False, repr=False)
+
+    async def suite(self, candidate: Candidate, first: TestRun | None, full: Path) -> TestRun | None:
+        """Return the outcomes of all tests of the Snapshot on ``full``, None where warm runs cannot show them.
+
+        ``first`` is the run of the affected tests that screening has made. Raises SandboxError when a sandbox fails.
+        """
+        trial = trial_of(candidate)
+        if trial is None or first is None:
+            return None
+        if not self._surveyed:
+            self._survey, self._surveyed = await self.warm.suite.survey(), True
+        survey, passed = self._survey, self.stages.snapshot.baseline.passed
+        if survey is None:
+            return None
+        closure = survey.closure(trial.tests)
+        tests = [test for test in reversed(passed) if test in closure]
+        (result,) = await self.warm.run([replace(trial, tests=tests)])
+        if result.cause:
+            return None
+        again = result.as_run()
+        if any(fails(first, test) != fails(again, test) for test in trial.tests):
+            return None
+        outcomes = {**{test: Outcome("passed") for test in passed}, **again.outcomes}
+        if survey.processes:
+            apart = await self.stages.run(full, [test for test in passed if test in survey.processes])
+            if not apart.complete:
+                return None
+            outcomes.update(apart.outcomes)
+        return TestRun(outcomes, passed, complete=True, cause="")
+
+    async def first_visible_failure(self, candidate: Candidate, tests: list[str]) -> str | None:
+        """Return the first of ``tests`` that fails without the hidden ones, empty without one, None if not shown."""
+        trial = trial_of(candidate)
+        if trial is None:
+            return None
+        (result,) = await self.warm.run([Trial(trial.files, tests)])
+        return None if result.cause else next((test for test in tests if test not in result.passed), "")
+
+
+def only_removes(tree: SourceTree, shown: Mapping[str, bytes | None]) -> bool:
+    """Return whether the test files of a workspace are the Snapshot's without some definitions that they do not use."""
+    return all(
+        content is None or _only_removes(path, tree.python_files[path], content) for path, content in shown.items()
+    )
+
+
+def _only_removes(path: str, before: bytes, after: bytes) -> bool:
+    if not path.endswith(".py") or compile_error(path, after):
+        return False
+    remaining = _statements(parse_or_empty(before))
+    is_part = all(statement in remaining for statement in _statements(parse_or_empty(after)))
+    return is_part and not (_defined(before) - _defined(after)) & words(after)
+
+
+def _statements(owner: ast.Module | ast.ClassDef) -> Iterator[str]:
+    """Yield the statements of a module or class in order, those of classes after their heads."""
+    for node in owner.body:
+        if isinstance(node, ast.ClassDef):
+            yield f"{node.name} {[ast.dump(item) for item in (*node.bases, *node.keywords, *node.decorator_list)]}"
+            yield from _statements(node)
+        else:
+            yield ast.dump(node)
+
+
+def _defined(source: bytes) -> set[str]:
+    """Return the names that a file defines, imports or assigns outside of functions."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [parse_or_empty(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+    return names

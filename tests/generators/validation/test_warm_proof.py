@@ -1,0 +1,172 @@
+"""Stage V2 in warm runs: the same rows as with whole runs in fresh sandboxes, and what is left to these."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.deleted_total import snapshot_of
+from helpers.small_tasks import PROJECT
+
+from etude.environments.snapshots import Snapshot
+from etude.generators.base import Candidate, HiddenTests
+from etude.generators.engine.screening import screen
+from etude.generators.engine.warm_suite import WarmSuite
+from etude.generators.library.mutation.bug_report import BugReport
+from etude.generators.python.source_tree import SourceTree
+from etude.generators.validation.checks.final_checks import CheckKnobs
+from etude.generators.validation.pipeline import Validator
+from etude.generators.validation.warm_proof import WarmProof, only_removes
+from etude.generators.workers import _judged
+from etude.models import GeneratorRef, Task
+
+CORE = """\
+def scaled(value, factor=3):
+    if value < 0:
+        return 0
+    return value * factor
+
+
+def table(size):
+    return [scaled(number) for number in range(size)]
+
+
+def label(value):
+    return "<%s>" % value
+"""
+TESTS = """\
+import subprocess
+import sys
+
+import pytest
+
+from gauge.core import label, scaled, table
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return table(4)
+
+
+def test_scaled():
+    assert scaled(2) == 6
+
+
+def test_negative():
+    assert scaled(-1) == 0
+
+
+def test_length(numbers):
+    assert len(numbers) == 4
+
+
+def test_values(numbers):
+    assert numbers == [0, 3, 6, 9]
+
+
+def test_label():
+    assert label(1) == "<1>"
+
+
+def test_program():
+    out = subprocess.run([sys.executable, "-c", "from gauge.core import scaled; print(scaled(5))"], stdout=-1)
+    assert out.stdout.strip() == b"15"
+"""
+FILES = {
+    "pyproject.toml": PROJECT.format(name="gauge"),
+    "src/gauge/__init__.py": "",
+    "src/gauge/core.py": CORE,
+    "tests/test_core.py": TESTS,
+}
+MODULE = "src/gauge/core.py"
+CHANGES = (("value * factor", "value + factor"), ("return 0", "return 1"), ('"<%s>"', '"(%s)"'))
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    return snapshot_of(tmp_path_factory.mktemp("source") / "gauge", FILES)
+
+
+def candidates(snapshot: Snapshot) -> list[Candidate]:
+    functions = ["scaled", "scaled", "label"]
+    return [
+        Candidate(
+            entity=f"{MODULE}::{number}",
+            generator=GeneratorRef(name="hand", version="1", seed=0),
+            exercise={MODULE: CORE.replace(before, after).encode()},
+            hidden_tests=HiddenTests(snapshot.baseline.tests_of[f"{MODULE}::{function}"]),
+            statement=BugReport("hidden"),
+            max_failing_share=1.0,
+        )
+        for number, ((before, after), function) in enumerate(zip(CHANGES, functions, strict=True))
+    ]
+
+
+def rows(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, *, warm: bool) -> tuple[list[Task], int]:
+    """Return the tasks of the candidates, and how many whole runs their validation needed."""
+    validator = Validator(snapshot, knobs=CheckKnobs(behaviour=False, controls=False))
+    whole = 0
+    run = validator.stages.run
+
+    async def counted(tree: Path, tests: list[str] | None = None):
+        nonlocal whole
+        whole += tests is None
+        return await run(tree, tests)
+
+    monkeypatch.setattr(validator.stages, "run", counted)
+    if not warm:
+
+        async def nothing(*_: object) -> None:
+            return None
+
+        monkeypatch.setattr(validator.proof, "suite", nothing)
+    made = candidates(snapshot)
+
+    async def judged() -> list[Task]:
+        screened = await screen(made, validator.warm.suite)
+        group = [(candidate, item.run) for candidate, item in zip(made, screened, strict=True)]
+        return [verdict for verdict in await _judged(validator, group) if isinstance(verdict, Task)]
+
+    return asyncio.run(judged()), whole
+
+
+def test_warm_runs_give_the_rows_of_whole_runs(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    cold, runs = rows(snapshot, monkeypatch, warm=False)
+    assert len(cold) == len(CHANGES) and runs >= len(CHANGES)
+    warm, runs = rows(snapshot, monkeypatch, warm=True)
+    assert warm == cold and runs == 0
+    assert [len(task.FAIL_TO_PASS) for task in warm] == [3, 1, 1]  # the program's test among the first three
+
+
+def test_tests_that_share_a_fixture_and_tests_that_start_processes_are_known(snapshot: Snapshot) -> None:
+    survey = asyncio.run(WarmSuite(snapshot).survey())
+    assert survey is not None
+    file = "tests/test_core.py::"
+    assert survey.processes == {file + "test_program"}
+    assert survey.closure([file + "test_length"]) == {file + "test_length", file + "test_values"}
+    assert survey.closure([file + "test_label"]) == {file + "test_label"}
+
+
+def test_what_screening_has_not_run_is_left_to_a_whole_run(snapshot: Snapshot, tmp_path: Path) -> None:
+    validator = Validator(snapshot)
+    candidate = candidates(snapshot)[0]
+    proof = WarmProof(validator.stages, validator.warm)
+    assert asyncio.run(proof.suite(candidate, None, tmp_path)) is None
+    at_import = replace(candidate, exercise={MODULE: CORE.encode() + b"\nLIMIT = 3\n"})
+    (screened,) = asyncio.run(screen([candidate], validator.warm.suite))
+    assert asyncio.run(proof.suite(at_import, screened.run, tmp_path)) is None
+
+
+def test_only_the_removal_of_definitions_that_nothing_uses_needs_no_run(snapshot: Snapshot) -> None:
+    tree = SourceTree.of(snapshot)
+    path = "tests/test_core.py"
+    label = 'def test_label():\n    assert label(1) == "<1>"\n\n\n'
+    fixture = '@pytest.fixture(scope="module")\ndef numbers():\n    return table(4)\n\n\n'
+    assert label in TESTS and fixture in TESTS
+    assert only_removes(tree, {path: TESTS.replace(label, "").encode()})
+    assert only_removes(tree, {path: None})
+    assert not only_removes(tree, {path: TESTS.replace(fixture, "").encode()})
+    assert not only_removes(tree, {path: TESTS.replace("== 4", "== 5").encode()})
+    assert not only_removes(tree, {path: TESTS.replace("def test_label():\n", "").encode()})
