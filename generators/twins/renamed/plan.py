@@ -3,7 +3,8 @@
 A name is renamed only where every use of it is in the tree: it is not a name of the standard library or of an installed
 package, no text looks it up in a way that cannot be followed, and no data file mentions it. Names that texts mention as
 a word (such as a class in an expected ``repr``) are tried too, and stay when a test that passed fails or is gone. So do
-names that the failures of such tests mention; after a few rounds only local variables remain.
+names that the failures of such tests mention. Where a few rounds leave no name outside functions there is no renaming:
+other local variables alone do not hide a repository.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .renaming import Renaming
 from .string_uses import StringUses, string_uses
 
 ROUNDS = 4
-"""Runs of the suite in which the names of failing tests are given up, before all names outside functions are."""
+"""Most runs of the suite; after each, names that make tests fail are given up."""
 _CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pytest.ini", "MANIFEST.in", "PKG-INFO")
 _COLLECTED = re.compile(r"test|Test|pytest_|setup|teardown|setUp|tearDown")
 _LEAST = 3
@@ -39,7 +40,7 @@ _LEAST = 3
 class Plan:
     """The renaming of a Snapshot, or why there is none."""
 
-    renaming: Renaming | None  # None where the tests pass with no renaming
+    renaming: Renaming | None  # None where tests fail under every one
     reason: str = ""  # counted, where there is no renaming
     defined: int = 0  # identifiers that the package defines
     counts: Mapping[str, int] = field(default_factory=dict)  # renamed identifiers by kind
@@ -55,9 +56,9 @@ async def make_plan(snapshot: Snapshot, backend: str = "auto") -> Plan:
     tree = SourceTree.of(snapshot)
     choice = _Choice.of(snapshot, tree)
     given_up: set[str] = set()
-    for number in range(ROUNDS + 1):
-        renaming = choice.renaming(given_up, words=number < ROUNDS)
-        if not renaming.count:
+    for _ in range(ROUNDS):
+        renaming = choice.renaming(given_up)
+        if not renaming.words:
             break
         run = await _suite(snapshot, renaming, backend)
         failing = [test for test in snapshot.baseline.passed if not _passes(run, renaming, test)]
@@ -65,7 +66,7 @@ async def make_plan(snapshot: Snapshot, backend: str = "auto") -> Plan:
             return Plan(renaming, defined=choice.defined, counts=choice.counts(renaming))
         blamed = _blamed(run, renaming, failing)
         given_up |= blamed or (choice.risky - given_up) or set(renaming.words)
-    return Plan(None, "suite_fails" if choice.defined else "nothing_to_rename", choice.defined)
+    return Plan(None, "suite_fails" if choice.safe | choice.risky else "nothing_to_rename", choice.defined)
 
 
 def renamed_verifier(verifier: PytestVerifier, renaming: Renaming) -> PytestVerifier:
@@ -158,8 +159,8 @@ class _Choice:
             defined=len(names | variables | parameters),
         )
 
-    def renaming(self, given_up: set[str], *, words: bool) -> Renaming:
-        """Return the renaming without some names; without ``words`` only variables and parameters change."""
+    def renaming(self, given_up: set[str]) -> Renaming:
+        """Return the renaming without some names outside functions."""
         used = set(self.used)
 
         def draw(names: Iterator[str]) -> dict[str, str]:
@@ -169,7 +170,7 @@ class _Choice:
                 used.add(drawn[name])
             return drawn
 
-        chosen = draw(iter(sorted((self.safe | self.risky) - given_up))) if words else {}
+        chosen = draw(iter(sorted((self.safe | self.risky) - given_up)))
         package = next((PurePosixPath(root).stem for root in self.roots), "")
         new = chosen.get(package)
         distribution = (self.distribution, new) if new and self.distribution.lower() != package.lower() else None
