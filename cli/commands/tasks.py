@@ -141,13 +141,13 @@ def generate(
         print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
     if obfuscate and not as_json:
         print(f"renamed twins: {console.counted(report.renamed.twins) or 'none (no task to make one of)'}")
-        for package, part in report.renamed.packages.items():
-            reason = f" ({part.reason})" if part.reason else ""
-            print(f"renamed in {package}: {part.renamed} of {part.identifiers} identifiers{reason}")
+        for package, names in report.renamed.packages.items():
+            reason = f" ({names.reason})" if names.reason else ""
+            print(f"renamed in {package}: {names.renamed} of {names.identifiers} identifiers{reason}")
     if not as_json:
         print(f"splits: {console.counted(report.selection.splits) or 'none'}")
-        for part in report.selection.overlap:
-            print(f"13-gram overlap with {part.file}: {part.statements} statements, {part.patches} patches")
+        for shared in report.selection.overlap:
+            print(f"13-gram overlap with {shared.file}: {shared.statements} statements, {shared.patches} patches")
     if not report.tasks:
         console.show_error(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"

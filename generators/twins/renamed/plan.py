@@ -140,6 +140,7 @@ class _Choice:
         modules = module_names(tree)
         names = {name for content in sources.values() for name in defined_names(parse_or_empty(content))} | modules
         barred = external | in_data
+        barred |= _mangled_classes(names, tree.vocabulary)
         free = {name for name in names if name not in barred and _may_change(name) and not uses.is_looked_up(name)}
         risky = {name for name in free if name in uses.words or name in in_settings}
         all_functions = [item for path, content in sources.items() for item in functions(Module(path, content))]
@@ -191,6 +192,12 @@ class _Choice:
 
 def _may_change(name: str) -> bool:
     return len(name) >= _LEAST and name.isascii() and not name.startswith("__") and not _COLLECTED.match(name)
+
+
+def _mangled_classes(names: set[str], vocabulary: set[str]) -> set[str]:
+    """Return the names of classes that a mangled name holds: ``_Class__attribute`` is a word of its own."""
+    owners = {match[1] for word in vocabulary if (match := re.fullmatch(r"_([^\W_]\w*?)__\w+", word))}
+    return {name for name in names if name.lstrip("_") in owners}
 
 
 def _free_parameters(tree: SourceTree, parameters: set[str], uses: StringUses) -> set[str]:

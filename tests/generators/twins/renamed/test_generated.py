@@ -23,6 +23,13 @@ import importlib.metadata
 __all__ = ["GaugePanel", "clampreading"]
 
 
+class MangledPanel:
+    """A panel that others look into."""
+
+    def __init__(self):
+        self.__parts = []
+
+
 class GaugePanel:
     """A panel of gauges."""
 
@@ -30,6 +37,7 @@ class GaugePanel:
         self.needlewidth = needlewidth
         self.caption = caption
         self.readings = []
+        self.__serial = len(self._MangledPanel__parts) if hasattr(self, "_MangledPanel__parts") else 0
 
     def takereading(self, amount):
         """Take a reading of some ``amount``."""
@@ -127,6 +135,7 @@ def test_names_that_texts_make_up_or_hold_as_data_stay(obfuscated: Path) -> None
     (module,) = [path.read_text() for path in source.rglob("*.py") if "sum(" in path.read_text()]
     assert 'getattr(self, "show_" + ' in module and "def show_sumtotal(self)" in module
     assert '"dialcount"' in module and "import importlib.metadata" in module
+    assert "class MangledPanel:" in module
 
 
 def test_the_report_says_how_much_was_renamed(obfuscated: Path) -> None:
