@@ -51,7 +51,8 @@ class LeakCheck:
 
         Blocks: seconds for the first task of a Snapshot, then milliseconds per MiB of its workspace.
         """
-        secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot))
+        renamed_sources = task.source_globs if RENAMED_FROM in task.features else []
+        secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot), renamed_sources)
         with self._guard:
             if self._shared is None:
                 self._shared = [_index(self.snapshot, name) for name in ("env", "python", "base")]
@@ -77,14 +78,18 @@ def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
     return Needles(specific, secrets.stems)
 
 
-def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTree) -> Needles:
-    """Return the names and lines of the solution that neither the statement nor a file shown to the agent contains."""
+def task_needles(
+    task: Task, workspace: Path, exercise: Exercise, tree: SourceTree, renamed_sources: Sequence[str] = ()
+) -> Needles:
+    """Return the names and lines of the solution that neither the statement nor a file shown to the agent contains.
+
+    ``renamed_sources`` are patterns of sources that the Snapshot has under other paths.
+    """
     legitimate = [
         task.problem_statement.encode(),
         *(f"{item.name} {item.signature}".encode() for item in task.interface),
     ]
     prose: list[bytes] = []
-    renamed_sources = task.source_globs if RENAMED_FROM in task.features else []
     for folder, names, files in os.walk(workspace):
         names[:] = [name for name in names if name != ".git"]
         for name in files:
