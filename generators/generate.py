@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,10 @@ from .knob_parsing import check_knob_names, parse_knobs, select_knobs
 from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
+from .selection.apply import SelectionReport, selection_report, with_splits
+from .selection.overlap import RowIndex
+from .selection.splits import SplitRules
+from .twins.renamed.renamed_rows import RenamedReport, with_renamed_twins
 from .twins.twin_rows import with_twins
 from .validation.assembly import candidate_key
 from .validation.checks.duplicates import duplicates, fingerprint
@@ -63,6 +67,8 @@ class Report(Counts):
     not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
     curriculum: dict[str, Any] = field(default_factory=dict)  # what `--curriculum` asked for, and why
+    renamed: RenamedReport = field(default_factory=RenamedReport)  # renamed twins, and what was renamed for them
+    selection: SelectionReport = field(default_factory=SelectionReport)  # splits, benchmarks, overlap
     seconds: float = 0.0  # wall time of this run
 
     def row(self) -> dict[str, Any]:
@@ -84,6 +90,9 @@ def generate(
     any_licence: bool = False,
     pack: bool = False,
     impossible: bool = False,
+    obfuscate: bool = False,
+    rules: SplitRules | None = None,
+    overlap: Sequence[Path] = (),
     endpoint: ModelEndpoint | None = None,
     difficulty: str = "",
     curriculum: Path | None = None,
@@ -94,17 +103,21 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
-    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
-    language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
-    ``difficulty`` leaves out tasks of another predicted difficulty (see ``curriculum.band``); ``curriculum`` is a
-    folder of runs whose solve rates decide which settings of the generators are asked for.
-    Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a source is left out,
-    and the report says why. Raises SnapshotError, UnknownName, and GeneratorError when there is nothing to propose.
+    With ``obfuscate`` each task is followed by its renamed twin, with ``impossible`` by its impossible twin, where it
+    has one (see ``twins``). ``rules`` put the tasks into splits, and the report says what they share with the rows in
+    the files ``overlap`` (see ``selection``). Generators that ask a language model ask ``endpoint``; its answers are
+    recorded in ``out/answers.jsonl`` and not asked for again. ``difficulty`` leaves out tasks of another predicted
+    difficulty (see ``curriculum.band``); ``curriculum`` is a folder of runs whose solve rates decide which settings of
+    the generators are asked for. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does
+    not fit a source is left out, and the report says why. Raises SnapshotError, UnknownName, RowError, and
+    GeneratorError when there is nothing to propose.
     """
     started = time.monotonic()
+    rules = rules or SplitRules()
+    indexes = [RowIndex(path) for path in overlap]
     makers, check_knobs = _makers(generators, knobs or {})
     _connect(makers, endpoint, out, optional=generators == ["all"])
-    selection = select(makers, knobs or {}, count=count, seed=seed, difficulty=difficulty, runs=curriculum)
+    asked = select(makers, knobs or {}, count=count, seed=seed, difficulty=difficulty, runs=curriculum)
     names = [maker.name for maker in makers]
     snapshot_options = options or SnapshotOptions()
     request = {
@@ -115,8 +128,10 @@ def generate(
         "knobs": {name: str(value) for name, value in (knobs or {}).items()},
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
         **({"impossible": True} if impossible else {}),
+        **({"obfuscate": True} if obfuscate else {}),
+        **({"selection": selection} if (selection := rules.changed()) else {}),
         **({"model": endpoint.model} if endpoint else {}),
-        **selection.request,
+        **asked.request,
     }
     refuse_foreign(out, request)
     journal = Journal(out)
@@ -129,12 +144,11 @@ def generate(
     snapshots = list(by_digest.values())
     if not any_licence:
         refuse_unfree(snapshots)
-    rows: list[Row] = []
     unfit: dict[str, str] = {}
+    rows: list[Row] = []
     for number, snapshot in enumerate(snapshots, 1):
-        name = f"{snapshot.name} {snapshot.version}"
-        candidates = selection.candidates(snapshot, unfit)
-        phase = name + (f" ({number} of {len(snapshots)})" if number > 1 else "")
+        candidates = asked.candidates(snapshot, unfit)
+        phase = f"{snapshot.name} {snapshot.version}" + (f" ({number} of {len(snapshots)})" if number > 1 else "")
         rows += _check(snapshot, candidates, journal, jobs, Settings(backend, check_knobs), phase, progress)
     if not rows and unfit:
         raise NotApplicable(next(iter(unfit.values())))
@@ -143,14 +157,17 @@ def generate(
             f"nothing to propose in {', '.join(sources)}: no tested code fits the knobs; change them or take another "
             "source"
         )
-    rows = selection.within_band(without_duplicates(rows, by_digest))
+    rows = with_splits(asked.within_band(without_duplicates(rows, by_digest)), rules)
     report = Report(sources=sources, generators=names, seed=seed, count=count, not_applicable=unfit)
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
         report.per_generator.setdefault(row.generator, Counts()).add(row)
-    if selection.plan is not None:
-        report.curriculum = selection.plan.report()
+    if asked.plan is not None:
+        report.curriculum = asked.plan.report()
+    report.selection = selection_report([row.task for row in rows if row.task], rules, indexes)
+    if obfuscate:
+        rows = asyncio.run(with_renamed_twins(rows, by_digest, backend, jobs, report.renamed, progress))
     if impossible:
         rows = asyncio.run(with_twins(rows, by_digest, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)

@@ -28,7 +28,7 @@ from ...errors import (
     UnwritableRow,
 )
 from ...llm import LLM, shown
-from ...models import IMPOSSIBLE, Episode, Observation, Reward, State, Task
+from ...models import IMPOSSIBLE, RENAMED_FROM, Episode, Observation, Reward, State, Task
 from ...registry import did_you_mean
 from .. import ENVIRONMENTS, agents
 from ..agents.openai import ModelOptions
@@ -133,7 +133,8 @@ async def run_episodes(
             await run.llm.close()
     chosen_rows = [rows[task.task_id, sample] for task, sample in planned]
     twins = {task.task_id for task in chosen if task.features.get(IMPOSSIBLE)}
-    summary = summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins)
+    renamed = {task.task_id: str(task.features[RENAMED_FROM]) for task in chosen if RENAMED_FROM in task.features}
+    summary = summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins, renamed)
     summary = replace(summary, settings=run.settings, earlier=len(planned) - len(todo))
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary

@@ -14,6 +14,7 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V5 | trivial solutions score 0 |
 | V7 | the agent can read what hidden tests ask for by name or wording |
 | V4 | nothing that the agent can read holds the solution |
+| V10 | with the knob ``reruns``: solution and workspace give the same verdict in that many more runs |
 
 Where the statement asks for it, a failing call is looked for after V2 (``observation/``), and shown as it was executed.
 Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``. Candidates

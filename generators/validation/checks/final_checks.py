@@ -24,6 +24,7 @@ from .behaviour import with_behaviour
 from .controls import with_controls
 from .exercise import Exercise
 from .leaks import LeakCheck, compiled_copy
+from .stability import described, unstable
 from .wrong_solutions.attempts import as_changes
 from .wrong_solutions.strength import MUTANTS, strength
 
@@ -40,6 +41,8 @@ class CheckKnobs:
     """Whether to record the calls that a solution must answer in a process without tests."""
     controls: bool = True
     """Whether to keep changed tests that a right solution fails, for tasks that are graded in process alone."""
+    reruns: Annotated[int, Field(ge=0)] = 0
+    """Runs of the solution and of the workspace, in two orders and with other hash seeds, that must agree; 0: none."""
     assurance: Assurance = "in_process"
     """The least assurance of a task: ``out_of_process`` rejects candidates whose tests cannot be repeated elsewhere."""
 
@@ -90,6 +93,8 @@ async def finished(
     whole = await with_controls(recorded, trees, backend) if knobs.controls else recorded
     if whole.verifier.components != task.verifier.components:  # stage V3 graded it with the other components
         await accepts_its_solution(whole, trees, backend)
+    if flaky := await unstable(whole, trees, runs=knobs.reruns, backend=backend) if knobs.reruns else {}:
+        raise Rejected("v10_flaky", described(flaky))
     return whole
 
 
