@@ -29,6 +29,12 @@ def generate(
         Path, typer.Option("--out", "-o", help="Write tasks.jsonl, report.json and README.md to this folder.")
     ] = Path("tasks"),
     jobs: Jobs = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS|local", help="Do the work on this Ray cluster, or on Ray started here with --jobs CPUs."
+        ),
+    ] = None,
     python: Annotated[
         str | None, typer.Option(help="Build the snapshot with this Python version, such as 3.12.")
     ] = None,
@@ -102,6 +108,8 @@ def generate(
     if data_sets := [source for source in sources if is_data_set(source)]:
         if len(sources) > 1:
             raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
+        if ray is not None:
+            raise typer.BadParameter("a data set is imported on this machine", param_hint="--ray")
         if difficulty or curriculum:
             option = "--difficulty" if difficulty else "--curriculum"
             raise typer.BadParameter(
@@ -147,6 +155,7 @@ def generate(
             endpoint=ModelEndpoint(llm, model, api_key_env) if llm else None,
             difficulty=difficulty,
             curriculum=curriculum,
+            ray=ray,
             progress=as_updates(progress),
         )
     rows = [

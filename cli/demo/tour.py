@@ -19,7 +19,8 @@ from ...environments.snapshots import build_snapshot
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...errors import DemoError
-from ...generators.generate import Report, generate
+from ...generators.generate import generate
+from ...generators.output.report import Report
 from ...generators.validation.audit import CHECKS, EXPECTED, validate
 from ...models import Episode, SandboxReport, Task
 from ...server.viewer import write_report

@@ -54,6 +54,11 @@ class Snapshot:
         return self.recipe.licence
 
     @property
+    def passing_tests(self) -> int:
+        """Return the number of stable tests."""
+        return len(self.baseline.passed)
+
+    @property
     def source_roots(self) -> list[str]:
         """Return the paths of packages and modules in the tree: ``src/pkg``, ``module.py``."""
         return sorted(self.recipe.packages.values())

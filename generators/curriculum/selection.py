@@ -61,6 +61,12 @@ class Selection:
         parts = {"difficulty": str(self.band) if self.band else "", "curriculum": self.plan.digest if self.plan else ""}
         return {name: text for name, text in parts.items() if text}
 
+    @property
+    def asks_model(self) -> bool:
+        """Return whether a generator asks a language model."""
+        makers = (source.maker for source in self.sources)
+        return any(isinstance(maker, AsksModel) and maker.endpoint is not None for maker in makers)
+
     def candidates(self, snapshot: Snapshot, unfit: dict[str, str]) -> list[Candidate]:
         """Return the candidates to try on a Snapshot, and add to ``unfit`` why generators do not fit it.
 

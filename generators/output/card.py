@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
-from ...environments.snapshots import Snapshot
+from ...environments.snapshots import Recipe
 from ...models import IMPOSSIBLE, RECORD_LACKS, RENAMED_FROM, Task
 
 # SPDX name to the Hub's name.
@@ -36,7 +36,41 @@ etude run --tasks . --agent oracle --out runs/oracle
 _SECRET = "Patches, hidden tests and seeds are in the rows: keep them away from the policy that trains on the set."
 
 
-def card(tasks: Sequence[Task], report: Mapping[str, Any], snapshots: Sequence[Snapshot]) -> str:
+class CardSource(Protocol):
+    """What the card says of a source: a Snapshot, or the record of one that another machine has."""
+
+    @property
+    def digest(self) -> str:
+        """Return the address of the Snapshot."""
+        ...
+
+    @property
+    def recipe(self) -> Recipe:
+        """Return the recipe of the Snapshot."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Return the distribution name of the project."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Return the version of the project."""
+        ...
+
+    @property
+    def licence(self) -> str:
+        """Return the SPDX expression of the project's licence; empty when unknown."""
+        ...
+
+    @property
+    def passing_tests(self) -> int:
+        """Return the number of stable tests."""
+        ...
+
+
+def card(tasks: Sequence[Task], report: Mapping[str, Any], snapshots: Sequence[CardSource]) -> str:
     """Return the whole page; ``report`` may have ``candidates`` with ``yield``, ``rejected`` and ``count``."""
     names = ", ".join(f"{item.name} {item.version}" for item in snapshots)
     parts = [
@@ -91,7 +125,7 @@ def _front_matter(tasks: Sequence[Task]) -> Iterator[str]:
     yield "configs: [{config_name: default, data_files: tasks.jsonl}]"
 
 
-def _sources(tasks: Sequence[Task], snapshots: Sequence[Snapshot]) -> Iterator[str]:
+def _sources(tasks: Sequence[Task], snapshots: Sequence[CardSource]) -> Iterator[str]:
     yield from ("| source | licence | Python | tests that pass | tasks |", "|---|---|---|---|---|")
     count = Counter(task.snapshot.digest for task in tasks if task.snapshot)
     for item in snapshots:
@@ -99,7 +133,7 @@ def _sources(tasks: Sequence[Task], snapshots: Sequence[Snapshot]) -> Iterator[s
             f"{item.name} {item.version} (`{item.recipe.source.spec}`)",
             item.licence or "unknown",
             item.recipe.python,
-            len(item.baseline.passed),
+            item.passing_tests,
             count[item.digest],
         )
         yield f"| {' | '.join(str(cell).replace('|', ' ') for cell in cells)} |"

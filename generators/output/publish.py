@@ -7,19 +7,18 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ...environments.snapshots import Snapshot
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import FILE_NAME, write_tasks
 from ...errors import GeneratorError
 from ...models import Task
 from ..base import Rejection
-from .card import card
+from .card import CardSource, card
 
 JOURNAL = ".generate.jsonl"
 
@@ -33,6 +32,7 @@ class Row:
     entity: str  # what the candidate is about
     task: Task | None  # the task; None for a rejected candidate
     rejection: Rejection | None = None  # why the candidate was rejected
+    cpu_seconds: float = 0.0  # CPU time that the verdict took
 
 
 class Journal:
@@ -124,7 +124,8 @@ def _read_rows(text: str) -> Iterator[tuple[str, Row]]:
             item = json.loads(line)
             task = Task(**item["task"]) if item["task"] else None
             rejection = Rejection(**item["rejection"]) if item["rejection"] else None
-            yield item["key"], Row(item["source"], item["generator"], item["entity"], task, rejection)
+            cpu = float(item["cpu_seconds"])
+            yield item["key"], Row(item["source"], item["generator"], item["entity"], task, rejection, cpu)
         except (ValueError, KeyError, TypeError):  # cut short, or of another version: the verdict is measured again
             continue
 
@@ -148,7 +149,7 @@ def refuse_foreign(folder: Path, request: dict[str, Any]) -> None:
 
 
 def publish(
-    folder: Path, rows: list[Row], report: dict[str, Any], request: dict[str, Any], snapshots: list[Snapshot]
+    folder: Path, rows: list[Row], report: dict[str, Any], request: dict[str, Any], snapshots: Sequence[CardSource]
 ) -> None:
     """Write the set. Each file appears atomically: first the tasks, then the card, then the report."""
     refuse_foreign(folder, request)  # another run may have finished since the first check

@@ -101,10 +101,10 @@ def _verifier(snapshot: Snapshot, candidate: Candidate) -> PytestVerifier:
     return verifier.model_copy(update={"typed_files": list(candidate.typed_files), "components": components})
 
 
-def candidate_key(snapshot: Snapshot, candidate: Candidate) -> str:
-    """Return the identity of a candidate as a digest: the Snapshot, the generator with its knobs, the entity."""
+def candidate_key(digest: str, candidate: Candidate) -> str:
+    """Return the identity of a candidate as a digest: Snapshot (its ``digest``), generator with its knobs, entity."""
     reference = candidate.generator
-    identity = [snapshot.digest, reference.name, reference.version, reference.seed, reference.knobs, candidate.entity]
+    identity = [digest, reference.name, reference.version, reference.seed, reference.knobs, candidate.entity]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
@@ -112,7 +112,7 @@ def task_id(snapshot: Snapshot, candidate: Candidate) -> str:
     """Return ``package-version.generator.entity-hash``, which is a valid file name on every system."""
     entity = re.sub(r"\W+", "_", candidate.entity.rsplit("::", 1)[-1]).strip("_")
     stem = re.sub(r"[^\w.-]+", "_", f"{snapshot.name}-{snapshot.version}")
-    return f"{stem}.{candidate.generator.name}.{entity}-{candidate_key(snapshot, candidate)[:8]}"
+    return f"{stem}.{candidate.generator.name}.{entity}-{candidate_key(snapshot.digest, candidate)[:8]}"
 
 
 def workspace_tests(tree: SourceTree, candidate: Candidate, fail_to_pass: list[str]) -> Files:

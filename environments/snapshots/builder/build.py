@@ -22,6 +22,9 @@ from ..store.unpack import check_base, unpack
 from .build_steps import Build, Progress
 from .interpreter import find_interpreter
 
+WAITING = "waiting for another process that builds this snapshot"
+"""Progress message of a request that another process may be carrying out."""
+
 
 def build_snapshot(
     spec: str,
@@ -61,7 +64,7 @@ def _requested(home: Path, spec: str, options: SnapshotOptions, progress: Progre
 
 
 def _building(home: Path, lock: str, progress: Progress) -> AbstractContextManager[None]:
-    return file_lock(home, lock, lambda: progress("waiting for another process that builds this snapshot"))
+    return file_lock(home, lock, lambda: progress(WAITING))
 
 
 def _request_key(content: str, options: SnapshotOptions) -> str:

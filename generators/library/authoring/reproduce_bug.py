@@ -71,7 +71,7 @@ class BugReproduction:
     """Put a bug into tested code, report it, and ask for a test that fails until it is corrected."""
 
     name = "reproduce_bug"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:

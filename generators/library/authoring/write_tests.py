@@ -85,7 +85,7 @@ class TestWriting:
     __test__ = False
 
     name = "write_tests"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:

@@ -17,6 +17,8 @@ from etude.generators.base import ProgressUpdate, Rejection
 from etude.generators.generate import generate, without_duplicates
 from etude.generators.output.publish import Row
 from etude.generators.validation.audit import CHECKS, EXPECTED, validate
+from etude.generators.validation.checks.duplicates import fingerprint
+from etude.generators.validation.checks.exercise import Exercise
 from etude.models import Task
 
 SAMPLE = DATA / "scales"
@@ -164,10 +166,10 @@ def test_an_unknown_check_is_refused_with_the_nearest_name(good_set: Path):
 
 def test_the_first_of_two_equal_exercises_stays(tasks: list[Task]):
     again = tasks[0].model_copy(update={"task_id": "again", "instance_id": "again"})
-    snapshot = materials(tasks[0]).snapshot
     rejected = Row("s", "g", "other", None, Rejection("v2_nothing_left", "no other test passes"))
     rows = [*(Row("s", "g", "e", task) for task in (again, *tasks)), rejected]
-    checked = without_duplicates(rows, {snapshot.digest: snapshot})
+    prints = [fingerprint(task, Exercise.of(task, materials(task))) for task in (again, *tasks)]
+    checked = without_duplicates(rows, prints)
     reasons = [row.rejection.reason if row.rejection else "" for row in checked]
     assert reasons == ["", "v6_duplicate", "", "", "v2_nothing_left"]
     assert checked[1].task is None and checked[1].rejection == Rejection("v6_duplicate", "the same exercise as again")
