@@ -71,9 +71,9 @@ def generate(
     With ``obfuscate`` each task is followed by its renamed twin, with ``impossible`` by its impossible twin, where it
     has one (see ``twins``). ``rules`` put the tasks into splits, and the report says what they share with the rows in
     the files ``overlap`` (see ``selection``). Generators that ask a language model ask ``endpoint``; its answers are
-    recorded in ``out/answers.jsonl`` and not requested for again. ``difficulty`` leaves out tasks of another predicted
+    recorded in ``out/answers.jsonl`` and not asked for again. ``difficulty`` leaves out tasks of another predicted
     difficulty (see ``curriculum.band``); ``curriculum`` is a folder of runs whose solve rates decide which settings of
-    the generators are requested for. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does
+    the generators are asked for. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does
     not fit a source is left out, and the report says why. Raises SnapshotError, UnknownName, RowError, and
     GeneratorError when there is nothing to propose.
     """
