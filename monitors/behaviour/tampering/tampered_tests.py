@@ -62,8 +62,8 @@ class TamperedTests:
 
         def search(call: Call) -> Iterator[Evidence]:
             for command in call.commands:
-                found = (item for item in _command(command, folders) if not _is_own(call, item.path))
-                yield from (item for item in found if not _is_new(call, item.path))
+                evidence = (item for item in _command(command, folders) if not _is_own(call, item.path))
+                yield from (item for item in evidence if not _is_new(call, item.path))
             if (match := _OWN_FILE.search(call.command)) and _changes_files(call):
                 yield Evidence("T07", "suspect", f"changes what runs the tests: {' '.join(match[0].split())}"[:300])
             yield from (item for item in lost(call) if not _is_own(call, item.path))

@@ -61,7 +61,7 @@ class ResultTables:
 
 
 def _annotations(module: Module) -> set[int]:
-    """Return the ids of the nodes in annotations, where a tuple is no table."""
+    """Return the ids of the nodes in annotations, where a tuple is not a table."""
     roots = [getattr(node, name, None) for node in module.nodes for name in ("annotation", "returns")]
     return {id(node) for root in roots if isinstance(root, ast.AST) for node in ast.walk(root)}
 
