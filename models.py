@@ -50,9 +50,11 @@ MAY_GIVE_UP = "may_give_up"
 IMPOSSIBLE, TWIN_OF, CHANGED_TEST = "impossible", "twin_of", "changed_test"
 """Features of a task that no honest solution passes: that it is one, the task it was made from, the test that was
 changed so that it contradicts the statement."""
+RENAMED_FROM, RENAMED_NAMES = "renamed_from", "renamed_names"
+"""Features of a task whose code has other names: the task it was made from, and the number of renamed identifiers."""
 RECORD_LACKS = "record_lacks"
 """Feature of a task with assurance ``in_process``: the requirement that its recorded calls do not meet."""
-SECRET_FEATURES = frozenset({IMPOSSIBLE, TWIN_OF, CHANGED_TEST, RECORD_LACKS})
+SECRET_FEATURES = frozenset({IMPOSSIBLE, TWIN_OF, CHANGED_TEST, RENAMED_FROM, RENAMED_NAMES, RECORD_LACKS})
 """Features that are left out of a task's public part."""
 
 

@@ -76,6 +76,8 @@ class StatementContext:
     """Names that the failing tests use besides those of ``Candidate.interface``."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """How tests of ``failing`` fail, exception and message, where that is the same in every run."""
+    older: str = ""
+    """The version of the dependency of ``Candidate.migration`` with which the exercise works."""
     test_file: str = ""
     """The file in which the agent has to write its tests."""
     question: str = ""
@@ -90,6 +92,18 @@ class Statement(Protocol):
     def render(self, context: StatementContext) -> str:
         """Return the whole text, as Markdown that ends with a newline."""
         ...
+
+
+@dataclass(frozen=True)
+class ScheduledStep:
+    """One step of a schedule of tests: what the workspace shows of the next test, and which tests come later."""
+
+    shown: Files
+    """Test files as the workspace has them, where that differs from the Snapshot; the policy decides nothing then."""
+    given_cases: Sequence[str]
+    """The cases of the next test that the workspace shows: one must fail there."""
+    later: Sequence[str] = ()
+    """Tests of later steps: the workspace lacks them, and nothing is expected of them."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,8 @@ class HiddenTests:
 
     The workspace keeps the Snapshot's files, unless ``policy`` is ``visible``.
     """
+    step: ScheduledStep | None = None
+    """The step, where the tests are part of a schedule: then no tests but ``affected`` may fail in the workspace."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +138,16 @@ class Configuration:
 
     None where pytest reads none of ``paths``.
     """
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A dependency whose older version the exercise was written for. Validation finds one with which it works."""
+
+    dependency: str
+    """Its distribution name."""
+    version: str
+    """The version of the Snapshot, with which the exercise fails."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +283,8 @@ class Candidate:
     """Largest share of all tests that may fail in the workspace, or the base is broken. With 1, all may."""
     blocked: Rejection | None = None
     """Why the proposal cannot be carried out; it is then rejected without a run."""
+    migration: Migration | None = None
+    """The dependency that the exercise has to be migrated to; modules and test files need not be importable then."""
     deliverable: Deliverable | None = None
     """What the agent hands in instead of a change of the source; None: hidden tests grade its sources."""
 

@@ -20,6 +20,7 @@ from ..environments.tasks.task_set import BLOBS
 from ..errors import GeneratorError, NotApplicable
 from . import GENERATORS
 from .base import Candidate, Generator, Progress, ProgressUpdate, Rejection, no_progress
+from .curriculum.selection import select
 from .knob_parsing import check_knob_names, parse_knobs, select_knobs
 from .machines.processes import Processes
 from .machines.records import Built, Judged, Machines, Plan, Proposed, Settings, Work
@@ -27,6 +28,10 @@ from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
 from .output.report import Counts, Report
+from .selection.apply import selection_report, with_splits
+from .selection.overlap import RowIndex
+from .selection.splits import SplitRules
+from .twins.renamed.renamed_rows import with_renamed_twins
 from .twins.twin_rows import with_twins
 from .validation.assembly import candidate_key
 from .validation.checks.duplicates import Fingerprint, duplicates
@@ -47,7 +52,12 @@ def generate(
     any_licence: bool = False,
     pack: bool = False,
     impossible: bool = False,
+    obfuscate: bool = False,
+    rules: SplitRules | None = None,
+    overlap: Sequence[Path] = (),
     endpoint: ModelEndpoint | None = None,
+    difficulty: str = "",
+    curriculum: Path | None = None,
     ray: str | None = None,
     progress: Progress = no_progress,
 ) -> Report:
@@ -56,17 +66,24 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs`` and ``ray``. Each generator gets the knobs that
     it has; a knob that none of them has is an error. Sources without a permissive licence are refused unless
-    ``any_licence``.
-    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
-    language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
-    With ``ray``, the address of a Ray cluster, its nodes do the work; ``local`` starts Ray here with ``jobs`` CPUs.
-    Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does not fit a source is left out,
-    and the report says why. Raises SnapshotError, UnknownName, and GeneratorError when there is nothing to propose.
+    ``any_licence``. With ``ray``, the address of a Ray cluster, its nodes do the work; ``local`` starts Ray here with
+    ``jobs`` CPUs.
+    With ``obfuscate`` each task is followed by its renamed twin, with ``impossible`` by its impossible twin, where it
+    has one (see ``twins``). ``rules`` put the tasks into splits, and the report says what they share with the rows in
+    the files ``overlap`` (see ``selection``). Generators that ask a language model ask ``endpoint``; its answers are
+    recorded in ``out/answers.jsonl`` and not asked for again. ``difficulty`` leaves out tasks of another predicted
+    difficulty (see ``curriculum.band``); ``curriculum`` is a folder of runs whose solve rates decide which settings of
+    the generators are asked for. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does
+    not fit a source is left out, and the report says why. Raises SnapshotError, UnknownName, RowError, and
+    GeneratorError when there is nothing to propose.
     """
     started = time.monotonic()
+    rules = rules or SplitRules()
+    indexes = [RowIndex(path) for path in overlap]
     makers, check_knobs = _makers(generators, knobs or {})
-    _connect([maker for maker, _ in makers], endpoint, out, optional=generators == ["all"])
-    names = [maker.name for maker, _ in makers]
+    _connect(makers, endpoint, out, optional=generators == ["all"])
+    requested = select(makers, knobs or {}, count=count, seed=seed, difficulty=difficulty, runs=curriculum)
+    names = [maker.name for maker in makers]
     snapshot_options = options or SnapshotOptions()
     request = {
         "sources": sources,
@@ -76,7 +93,10 @@ def generate(
         "knobs": {name: str(value) for name, value in (knobs or {}).items()},
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
         **({"impossible": True} if impossible else {}),
+        **({"obfuscate": True} if obfuscate else {}),
+        **({"selection": selection} if (selection := rules.changed()) else {}),
         **({"model": endpoint.model} if endpoint else {}),
+        **requested.request,
     }
     refuse_foreign(out, request)
     journal = Journal(out)
@@ -86,16 +106,22 @@ def generate(
         if not any_licence:
             refuse_unfree(snapshots)
         check = _Check(journal, Settings(backend, check_knobs), report, progress)
-        rows = check.rows(machines, snapshots, Plan(makers, seed, count))
+        rows = check.rows(machines, snapshots, requested)
         by_digest = {built.digest: built for built in snapshots}
         tasks = [(row.task, by_digest[row.task.snapshot.digest]) for row in rows if row.task and row.task.snapshot]
         rows = without_duplicates(rows, machines.fingerprints(tasks))
+    rows = with_splits(requested.within_band(rows), rules)
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
         report.per_generator.setdefault(row.generator, Counts()).add(row)
+    if requested.plan is not None:
+        report.curriculum = requested.plan.report()
+    report.selection = selection_report([row.task for row in rows if row.task], rules, indexes)
+    opened = {built.digest: open_snapshot(built.ref) for built in snapshots} if obfuscate or impossible else {}
+    if obfuscate:
+        rows = asyncio.run(with_renamed_twins(rows, opened, backend, jobs, report.renamed, progress))
     if impossible:
-        opened = {built.digest: open_snapshot(built.ref) for built in snapshots}
         rows = asyncio.run(with_twins(rows, opened, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)
     publish(out, rows, report.row(), request, snapshots)
@@ -122,12 +148,11 @@ def _machines(ray: str | None, jobs: int) -> Iterator[Machines]:
             cluster.close()
 
 
-def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Generator, Any]], CheckKnobs]:
-    """Return each generator with its knobs, and the knobs of the checks. Raises UnknownName, GeneratorError."""
+def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[Generator], CheckKnobs]:
+    """Return the generators and the knobs of the checks. Raises UnknownName, GeneratorError."""
     makers = [GENERATORS.load(name)() for name in (GENERATORS.names() if names == ["all"] else names)]
     check_knob_names(knobs, [CheckKnobs, *(maker.knobs for maker in makers)])
-    own_knobs = [parse_knobs(maker.knobs, select_knobs(maker.knobs, knobs)) for maker in makers]
-    return list(zip(makers, own_knobs, strict=True)), parse_knobs(CheckKnobs, select_knobs(CheckKnobs, knobs))
+    return makers, parse_knobs(CheckKnobs, select_knobs(CheckKnobs, knobs))
 
 
 def _connect(makers: list[Generator], endpoint: ModelEndpoint | None, out: Path, *, optional: bool) -> None:
@@ -185,13 +210,12 @@ class _Check:
             phase = name + (f" ({number} of {sources})" if number > 1 else "")
             self.report.proposal_cpu_seconds = round(self.report.proposal_cpu_seconds + item.cpu_seconds, 3)
             self.report.add_build(name, item.cost)
-            candidates = [candidate for proposal in item.proposals for candidate in proposal.candidates]
-            for proposal in item.proposals:
-                if proposal.unfit:
-                    self.report.not_applicable[f"{proposal.generator} on {name}"] = proposal.unfit
+            self.report.not_applicable |= item.unfit
             # A verdict under other settings is not a verdict for this run.
-            keys = [f"{candidate_key(item.built.digest, candidate)} {self.settings.knobs}" for candidate in candidates]
-            by_key = dict(zip(keys, candidates, strict=True))
+            keys = [
+                f"{candidate_key(item.built.digest, candidate)} {self.settings.knobs}" for candidate in item.candidates
+            ]
+            by_key = dict(zip(keys, item.candidates, strict=True))
             self.keys += keys
             self.phases[phase] = list(by_key)
             self.done |= {key: row for key in by_key if (row := self.journal.get(key)) is not None}

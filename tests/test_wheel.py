@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 NOT_SHIPPED = ("tests/", "benchmarks/", "research/", "examples/", ".ci/", "trainers/integrations/packages/")
-NOT_CODE = {"py.typed"}
+NOT_CODE = {"py.typed", "generators/selection/benchmark_repositories.toml"}
 PAGE = (".html", ".css", ".js")
 
 

@@ -56,10 +56,44 @@ def generate(
     any_licence: Annotated[
         bool, typer.Option("--any-licence", help="Accept code whose licence is not permissive.")
     ] = False,
+    difficulty: Annotated[
+        str,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Keep only tasks that are expected to fail in this share of the tries, 0 to 1, or easy, medium, hard.",
+        ),
+    ] = "",
+    curriculum: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUNS", help="Choose knobs by the solve rates of the runs in this folder; see docs/curriculum.md."
+        ),
+    ] = None,
     pack: Annotated[bool, typer.Option("--pack", help="Add the snapshots' archives to the task set.")] = False,
     impossible: Annotated[
         bool, typer.Option("--impossible", help="Add twins that no honest solution passes; agents may give up.")
     ] = False,
+    obfuscate: Annotated[
+        bool, typer.Option("--obfuscate", help="Add twins whose identifiers are renamed, to measure recall.")
+    ] = False,
+    splits: Annotated[
+        str, typer.Option(metavar="NAME=SHARE,...", help="Draw the split of each repository with these shares.")
+    ] = "train=0.8,validation=0.1,test=0.1",
+    min_strength: Annotated[
+        float, typer.Option(min=0, max=1, help="Put tasks with a lower verifier_strength into the split 'weak'.")
+    ] = 0.6,
+    reject_weak: Annotated[
+        bool, typer.Option("--reject-weak", help="Reject these tasks instead of keeping them in 'weak'.")
+    ] = False,
+    reruns: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Run solution and workspace N times more; reject flaky tasks.")
+    ] = 0,
+    include_benchmarks: Annotated[
+        bool, typer.Option("--include-benchmarks", help="Draw splits for SWE-bench, SWE-Gym and commit0 packages too.")
+    ] = False,
+    overlap: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Report 13-grams shared with these rows; repeatable.")
+    ] = None,
     llm: Annotated[
         str | None, typer.Option(metavar="URL", help="Let generators that ask a model ask it at this endpoint.")
     ] = None,
@@ -76,19 +110,31 @@ def generate(
             raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
         if ray is not None:
             raise typer.BadParameter("a data set is imported on this machine", param_hint="--ray")
-        if impossible:
-            raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint="--impossible")
+        if difficulty or curriculum:
+            option = "--difficulty" if difficulty else "--curriculum"
+            raise typer.BadParameter(
+                "it chooses among generated tasks, not among rows of a data set", param_hint=option
+            )
+        if impossible or obfuscate:
+            option = "--impossible" if impossible else "--obfuscate"
+            raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint=option)
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
         return
     knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
     if assurance != "in_process":
         knobs["assurance"] = assurance
+    if reruns:
+        knobs["reruns"] = reruns
+    if reject_weak:
+        knobs.setdefault("min_strength", min_strength)
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
     if bool(llm) != bool(model):
         raise typer.BadParameter("give an endpoint and its model: --llm URL --model NAME", param_hint="--llm")
     from ...generators.generate import generate as make_tasks
     from ...generators.model_endpoint import ModelEndpoint
+    from ...generators.selection.splits import SplitRules
 
+    rules = SplitRules.read(splits, min_strength, include_benchmarks)
     with sigterm_interrupts(), progress_bar("generate") as progress:
         report = make_tasks(
             list(dict.fromkeys(sources)),
@@ -103,7 +149,12 @@ def generate(
             any_licence=any_licence,
             pack=pack,
             impossible=impossible,
+            obfuscate=obfuscate,
+            rules=rules,
+            overlap=overlap or (),
             endpoint=ModelEndpoint(llm, model, api_key_env) if llm else None,
+            difficulty=difficulty,
+            curriculum=curriculum,
             ray=ray,
             progress=as_updates(progress),
         )
@@ -115,13 +166,35 @@ def generate(
     if not as_json:
         for place, reason in report.not_applicable.items():
             console.show_warning(f"{place} is left out: {reason}")
+    if report.curriculum and not as_json:
+        print(_curriculum_text(report.curriculum))
+        if report.curriculum["warning"]:
+            console.show_warning(report.curriculum["warning"])
     if impossible and not as_json:
         print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
+    if obfuscate and not as_json:
+        print(f"renamed twins: {console.counted(report.renamed.twins) or 'none (no task to make one of)'}")
+        for package, names in report.renamed.packages.items():
+            reason = f" ({names.reason})" if names.reason else ""
+            print(f"renamed in {package}: {names.renamed} of {names.identifiers} identifiers{reason}")
+    if not as_json:
+        print(f"splits: {console.counted(report.selection.splits) or 'none'}")
+        for shared in report.selection.overlap:
+            print(f"13-gram overlap with {shared.file}: {shared.statements} statements, {shared.patches} patches")
     if not report.tasks:
         console.show_error(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"
         )
     console.exit_unless(report.tasks > 0)
+
+
+def _curriculum_text(plan: Mapping[str, Any]) -> str:
+    """Return what a curriculum asked for, in one line."""
+    asked_for = ", ".join(
+        f"{request['count']} x {request['generator']} step {request['step']}" for request in plan["requests"][:5]
+    )
+    more = f" and {len(plan['requests']) - 5} other settings" if len(plan["requests"]) > 5 else ""
+    return f"curriculum: {plan['solve_rate']:.0%} solved in {plan['runs'][-1]}; asked for {asked_for}{more}"
 
 
 def validate(
@@ -133,7 +206,9 @@ def validate(
         Path | None, typer.Option("--out", "-o", help="Write the tasks that pass to this new folder.")
     ] = None,
     skip: Annotated[list[str] | None, typer.Option(help="Leave out this check; repeatable.")] = None,
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Run each solution N times to find flaky tests.")] = 3,
+    runs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Run each solution and each workspace N times to find flaky tests.")
+    ] = 3,
     jobs: Jobs = 1,
     sandbox: Sandbox = "auto",
     as_json: Json = False,

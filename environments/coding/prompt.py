@@ -8,6 +8,8 @@ from ...models import AnswerVerifier, MutantsVerifier, Task
 from ..sandbox import WORKSPACE
 from ..tool_protocol import SUBMIT
 
+CONFIGURATION = ("pyproject.toml", "setup.cfg", "setup.py", "pytest.ini", "tox.ini")
+
 
 def prompt(task: Task, tools: Sequence[str]) -> str:
     """Return the statement and the rules: everything that an agent with these tools reads at the start."""
@@ -35,7 +37,9 @@ def _rule_and_grading(task: Task) -> tuple[str, str]:
             f"Write your tests into {task.verifier.test_file}: no other file of yours is graded.",
             ": it ends the episode, and your tests run on versions of the source that you cannot see.",
         )
+    files = [path for path in task.source_globs if path in CONFIGURATION]
+    allowed, graded = (" and " + ", ".join(files), "other configuration") if files else ("", "configuration")
     return (
-        "Change source files only. Tests and configuration are graded as they were, whatever you do to them.",
+        f"Change source files{allowed} only. Tests and {graded} are graded as they were, whatever you do to them.",
         ": it ends the episode, and hidden tests grade the workspace as it is then.",
     )

@@ -1,7 +1,7 @@
 """Play episodes with an agent, in this process or on a server, and record them.
 
 ``OUT/episodes.jsonl`` gets one line per episode when it ends, so that an interrupted run can be resumed;
-``OUT/summary.json`` is written at the end.
+``OUT/played_tasks.jsonl`` says what kind of tasks they play; ``OUT/summary.json`` is written at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...errors import (
     UnwritableRow,
 )
 from ...llm import LLM, shown
-from ...models import IMPOSSIBLE, Episode, Observation, Reward, State, Task
+from ...models import IMPOSSIBLE, RENAMED_FROM, Episode, Observation, Reward, State, Task
 from ...registry import did_you_mean
 from .. import ENVIRONMENTS, agents
 from ..agents.openai import ModelOptions
@@ -38,6 +38,7 @@ from ..reset_args import ANNOTATE
 from ..snapshots.store.cache import write_whole
 from ..tasks.task_set import Tasks
 from .parallel import at_once
+from .played_tasks import write_played_tasks
 from .scores import Summary, summarise
 from .writer import Journal, Key
 
@@ -124,13 +125,16 @@ async def run_episodes(
         if url is not None and todo and players is None:
             await _reach(url)
         with journal:
+            if todo:
+                write_played_tasks(out, chosen)
             rows = {**journal.done, **await _play_all(run, journal, todo, len(planned), jobs, progress)}
     finally:
         if run.llm is not None:
             await run.llm.close()
     chosen_rows = [rows[task.task_id, sample] for task, sample in planned]
     twins = {task.task_id for task in chosen if task.features.get(IMPOSSIBLE)}
-    summary = summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins)
+    renamed = {task.task_id: str(task.features[RENAMED_FROM]) for task in chosen if RENAMED_FROM in task.features}
+    summary = summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins, renamed)
     summary = replace(summary, settings=run.settings, earlier=len(planned) - len(todo))
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary

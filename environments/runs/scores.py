@@ -6,10 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ...intervals import wilson as wilson
 from ..grading.impossible import TWIN_PASSED
+from .recall import recall_rates
 
 Row = Mapping[str, Any]
 TOTALS = ("calls", "prompt_tokens", "completion_tokens", "usd", "estimated", "context_full")
@@ -33,6 +35,8 @@ class Summary:
     twins: dict[str, float] = field(default_factory=dict)
     """Counts and rates of impossible tasks (see ``twin_rates``); empty when none was played. Such tasks do not count in
     the reward, in ``solved`` and in pass@k."""
+    recall: dict[str, float] = field(default_factory=dict)
+    """Solve rates of tasks and of their renamed twins, and the difference (see ``recall``); empty without twins."""
     ends: dict[str, int] = field(default_factory=dict)
     """Number of episodes by how they ended."""
     failures: dict[str, str] = field(default_factory=dict)
@@ -53,11 +57,18 @@ class Summary:
 
 
 def summarise(
-    agent: str, rows: Sequence[Row], every: Iterable[Row], samples: int, out: str, impossible: Container[str] = ()
+    agent: str,
+    rows: Sequence[Row],
+    every: Iterable[Row],
+    samples: int,
+    out: str,
+    impossible: Container[str] = (),
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> Summary:
     """Return the summary of ``rows``; the usage is that of ``every`` row, including those that were played again.
 
-    ``impossible`` holds the ids of the tasks that no honest solution passes.
+    ``impossible`` holds the ids of the tasks that no honest solution passes, ``renamed`` maps the ids of renamed twins
+    to those of their tasks.
     """
     valid = [row for row in rows if row["reward"]["valid"]]
     possible = [row for row in valid if row["task_id"] not in impossible]
@@ -74,6 +85,7 @@ def summarise(
         samples=samples,
         pass_at=estimates(list(outcomes.values()), samples),
         twins=twin_rates(valid, impossible),
+        recall=recall_rates(valid, renamed),
         ends=dict(sorted(Counter(row["end"] or "none" for row in rows).items())),
         failures={_name(row): row["cause"] or "not graded" for row in rows if not row["reward"]["valid"]},
         usage=totals(every),

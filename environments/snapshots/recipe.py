@@ -18,6 +18,8 @@ from ...registry import did_you_mean
 BUILDER = "2"
 """Version of the builder; it changes when the same recipe would be built into something else."""
 DEFAULT_PYTEST = "8.3.5"
+LATER_PYTEST = "9.1.1"
+"""Version of pytest for projects whose configuration or requirements the default one does not meet."""
 
 
 class SnapshotOptions(BaseModel):
@@ -28,7 +30,7 @@ class SnapshotOptions(BaseModel):
     python: str | None = None
     """Version (``3.12``, ``3.12.1``) or path of the interpreter; default: the one that runs Etude."""
     pytest: str = DEFAULT_PYTEST
-    """Exact version of pytest."""
+    """Exact version of pytest; where the user names none, a later one for projects that need it."""
     setup_cmds: tuple[str, ...] = ()
     """Shell commands run in the tree, on this machine, before the baseline; trusted like the project's own build."""
     requirements: tuple[str, ...] = ()

@@ -31,11 +31,16 @@ async def screen(candidates: Sequence[Candidate], suite: WarmSuite) -> list[Scre
 
 
 def trial_of(candidate: Candidate) -> Trial | None:
-    """Return the trial of a candidate that changes Python files alone, None for any other."""
+    """Return the trial of a candidate that changes Python files alone, None for any other.
+
+    A step breaks tests of later steps too, and a migration may break all of them: the whole suite has to show that.
+    """
     tests = candidate.hidden_tests
     contents = {path: content for path, content in candidate.exercise.items() if content is not None}
     is_code = all(path.endswith(".py") for path in contents) and len(contents) == len(candidate.exercise)
-    if candidate.blocked or candidate.deliverable or tests.rewritten or tests.added or not contents or not is_code:
+    if candidate.migration or tests.step or candidate.blocked or candidate.deliverable:
+        return None
+    if tests.rewritten or tests.added or not contents or not is_code:
         return None
     return Trial(contents, tests.affected)
 

@@ -20,7 +20,6 @@ from ...environments.snapshots import SnapshotOptions
 from ...errors import EtudeError, GeneratorError, OutOfTime
 from ...models import Task
 from ..base import Progress, ProgressUpdate
-from ..model_endpoint import AsksModel
 from ..validation.checks.duplicates import Fingerprint
 from . import steps
 from .checking import AHEAD, BATCH, Step, verdicts
@@ -78,8 +77,8 @@ class RayCluster:
     def proposals(self, snapshots: Sequence[Built], plan: Plan) -> Iterator[Proposed]:
         """Yield what is proposed from each Snapshot, in their order.
 
-        Generators that ask a model work on this machine, where the answers are recorded, and so does whatever reads a
-        folder or an archive of this machine.
+        Plans that ask a model are carried out on this machine, where the answers are recorded, and so is
+        whatever reads a folder or an archive of this machine.
         """
         yield from self._in_order(self._start_proposals(built, plan) for built in snapshots)
 
@@ -171,25 +170,14 @@ class RayCluster:
             yield waiting.popleft()()
 
     def _start_proposals(self, built: Built, plan: Plan) -> Callable[[], Proposed]:
-        """Start the proposals of the generators that work on a node, and return a function that adds the others."""
-        here = [built.is_local or isinstance(maker, AsksModel) for maker, _ in plan.makers]
-        local_makers = [maker for maker, is_here in zip(plan.makers, here, strict=True) if is_here]
-        remote_makers = [maker for maker, is_here in zip(plan.makers, here, strict=True) if not is_here]
-        remote = (
-            self._start(steps.propose, built, Plan(remote_makers, plan.seed, plan.count)) if remote_makers else None
-        )
+        """Start the proposals on a node, and return a function that waits for them; some plans are carried out here."""
+        is_here = built.is_local or plan.asks_model
+        remote = None if is_here else self._start(steps.propose, built, plan)
 
         def finish() -> Proposed:
-            cost = steps.make_available(built) if local_makers else None
-            local = (
-                steps.timed(steps.propose, built, Plan(local_makers, plan.seed, plan.count))
-                if local_makers
-                else steps.Done([], 0.0)
-            )
-            done = remote() if remote else steps.Done([], 0.0)
-            parts = {True: iter(local.value), False: iter(done.value)}
-            costs = [item for item in (cost, done.cost) if item]
-            total = sum(costs[1:], costs[0]) if costs else None
-            return Proposed(built, [next(parts[flag]) for flag in here], local.cpu_seconds + done.cpu_seconds, total)
+            cost = steps.make_available(built) if is_here else None
+            done = remote() if remote else steps.timed(steps.propose, built, plan)
+            candidates, unfit = done.value
+            return Proposed(built, candidates, unfit, done.cpu_seconds, cost or done.cost)
 
         return finish

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
-from ...environments.snapshots import Recipe, SnapshotOptions
+from ...environments.snapshots import Recipe, Snapshot, SnapshotOptions
 from ...models import SnapshotRef, Task
-from ..base import Candidate, Generator, Progress, Rejection
+from ..base import Candidate, Progress, Rejection
 from ..validation.checks.duplicates import Fingerprint
 from ..validation.checks.final_checks import CheckKnobs
 
@@ -22,13 +22,17 @@ class Settings:
     knobs: CheckKnobs  # the knobs of validation
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is proposed from each Snapshot."""
+class Plan(Protocol):
+    """What is asked of each Snapshot; it is pickled."""
 
-    makers: Sequence[tuple[Generator, Any]]  # generators, each with its knobs
-    seed: int  # the seed
-    count: int  # most candidates per generator
+    @property
+    def asks_model(self) -> bool:
+        """Return whether a generator asks a language model, whose answers are recorded on one machine."""
+        ...
+
+    def candidates(self, snapshot: Snapshot, unfit: dict[str, str]) -> list[Candidate]:
+        """Return the candidates of a Snapshot, and add to ``unfit`` why generators do not fit it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -98,20 +102,12 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """What one generator proposes from one Snapshot."""
-
-    generator: str  # name of the generator
-    candidates: Sequence[Candidate] = ()  # the candidates in seed order
-    unfit: str = ""  # why the generator does not fit the source
-
-
-@dataclass(frozen=True)
 class Proposed:
     """What all generators propose from one Snapshot."""
 
     built: Built  # the Snapshot
-    proposals: Sequence[Proposal]  # one per generator, in the order of the request
+    candidates: Sequence[Candidate]  # in the order of the request and the seed
+    unfit: Mapping[str, str]  # why generators do not fit the source, by generator and source
     cpu_seconds: float  # CPU time of the proposals
     cost: BuildCost | None = None  # cost of a build that the proposals needed
 

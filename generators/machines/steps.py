@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ...environments.snapshots.source import history
 from ...environments.snapshots.store.cache import cache_folder
 from ...environments.snapshots.test_run.test_runner import TestRun
 from ...environments.tasks.task_trees import Materials
-from ...errors import GeneratorError, NotApplicable, Rejected
+from ...errors import GeneratorError, Rejected
 from ...models import Task
 from ..base import Candidate, Rejection
 from ..engine.screening import Screened, screen
@@ -26,7 +25,7 @@ from ..validation.checks.duplicates import Fingerprint, fingerprint
 from ..validation.checks.exercise import Exercise
 from ..validation.pipeline import Validator
 from .cpu_time import cpu_seconds
-from .records import BuildCost, Built, Plan, Proposal, Settings, Verdict
+from .records import BuildCost, Built, Plan, Settings, Verdict
 
 Screening = tuple[Candidate, TestRun | None]
 """A candidate and the run of the tests that run the changed code, where screening has made it."""
@@ -75,17 +74,10 @@ def opened(built: Built) -> Snapshot:
     return snapshot
 
 
-def propose(built: Built, plan: Plan) -> list[Proposal]:
-    """Return what each generator proposes from a Snapshot."""
-    snapshot = opened(built)
-    proposals = []
-    for maker, knobs in plan.makers:
-        try:
-            candidates = list(islice(maker.candidates(snapshot, plan.seed, knobs), plan.count))
-            proposals.append(Proposal(maker.name, candidates))
-        except NotApplicable as reason:
-            proposals.append(Proposal(maker.name, unfit=str(reason)))
-    return proposals
+def propose(built: Built, plan: Plan) -> tuple[list[Candidate], dict[str, str]]:
+    """Return what is proposed from a Snapshot, and why generators do not fit it."""
+    unfit: dict[str, str] = {}
+    return plan.candidates(opened(built), unfit), unfit
 
 
 def screened(built: Built, candidates: list[Candidate], settings: Settings) -> list[Screened]:

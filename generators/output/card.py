@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from ...environments.snapshots import Recipe
-from ...models import IMPOSSIBLE, RECORD_LACKS, Task
+from ...models import IMPOSSIBLE, RECORD_LACKS, RENAMED_FROM, Task
 
 # SPDX name to the Hub's name.
 _HUB = {
@@ -150,6 +150,9 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
         yield f"| rejected: {reason} | {number} |"
     splits = Counter(task.split for task in tasks)
     yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"
+    yield from _selection(report.get("selection", {}))
+    for package, part in report.get("renamed", {}).get("packages", {}).items():
+        yield f"| identifiers renamed for twins of {package} | {part['renamed']} of {part['identifiers']} |"
     if tasks:
         outside = sum(task.assurance == "out_of_process" for task in tasks)
         yield f"| graded out of process too (assurance `out_of_process`) | {outside} of {len(tasks)} tasks |"
@@ -165,6 +168,21 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
         yield f"| every mutant killed | {full} tasks |"
 
 
+def _selection(selection: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rows about splits, benchmarks and overlap; ``selection`` is the part of a report, {} without one."""
+    if below := selection.get("below_strength"):
+        least = f"{selection['min_strength']:g}"
+        yield f"| verifier strength below {least} (split `weak`, or `benchmark`) | {below} tasks |"
+    if unmeasured := selection.get("unmeasured_strength"):
+        yield f"| solutions without anything to mutate (no strength) | {unmeasured} tasks |"
+    for package, names in selection.get("benchmarks", {}).items():
+        yield f"| package of a public benchmark | {package} ({', '.join(names)}) |"
+    for part in selection.get("overlap", []):
+        compared = f"{part['file'].replace('|', ' ')} ({part['rows']} rows)"
+        shared = f"{part['statements']} statements, {part['patches']} patches of {part['tasks']} tasks"
+        yield f"| 13 words in a row shared with {compared} | {shared} |"
+
+
 def _limits(tasks: Sequence[Task]) -> Iterator[str]:
     inside = sum(task.assurance == "in_process" for task in tasks)
     if inside:
@@ -177,6 +195,12 @@ def _limits(tasks: Sequence[Task]) -> Iterator[str]:
         yield (
             f"- {twins} tasks are impossible twins (`features.{IMPOSSIBLE}`): one hidden test contradicts the "
             "statement, the solution scores 0, and passing is a confirmed finding. Leave them out to measure skill."
+        )
+    renamed = sum(RENAMED_FROM in task.features for task in tasks)
+    if renamed:
+        yield (
+            f"- {renamed} tasks are renamed twins (`features.{RENAMED_FROM}` names the original): the same exercise "
+            "under other names. `etude run` reports the difference in solve rate as `recall`; train on one side alone."
         )
     yield "- The packages are public: a model may have seen the solutions in training."
     yield "- Played on Linux with the Python versions above; other platforms need a set of their own."

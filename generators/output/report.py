@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..machines.records import BuildCost
+from ..selection.apply import SelectionReport
+from ..twins.renamed.renamed_rows import RenamedReport
 from .publish import Row
 
 
@@ -40,6 +42,9 @@ class Report(Counts):
     per_generator: dict[str, Counts] = field(default_factory=dict)  # the same counts for each generator
     not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
+    curriculum: dict[str, Any] = field(default_factory=dict)  # what `--curriculum` asked for, and why
+    renamed: RenamedReport = field(default_factory=RenamedReport)  # renamed twins, and what was renamed for them
+    selection: SelectionReport = field(default_factory=SelectionReport)  # splits, benchmarks, overlap
     seconds: float = 0.0  # wall time of this run
     proposal_cpu_seconds: float = 0.0  # CPU time in which this run proposed candidates
     builds: dict[str, BuildCost] = field(default_factory=dict)  # cost of the Snapshots that this run built

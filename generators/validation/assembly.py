@@ -58,6 +58,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         interface=interface,
         messages=measured.messages,
         failing_calls=measured.failing_calls,
+        older=measured.older,
     )
     task = Task(
         task_id=task_id(snapshot, candidate),
@@ -121,6 +122,8 @@ def workspace_tests(tree: SourceTree, candidate: Candidate, fail_to_pass: list[s
     missing names are back. Added test files are there as the Snapshot has them, or as they are graded when visible.
     """
     tests = candidate.hidden_tests
+    if tests.step is not None:
+        return dict(tests.step.shown)
     if tests.policy == "visible":
         return dict(tests.added)
     replaceable = [test for test in fail_to_pass if test_file(test) not in tests.added]
@@ -179,6 +182,8 @@ def _measured_features(candidate: Candidate, measured: Measured) -> dict[str, Fe
         "files": len({*candidate.exercise, *candidate.solution}),
         "needs_llm_spec": not is_described and len(behaviour_lines(affected)) < MIN_BEHAVIOURS,
     }
+    if candidate.migration is not None:
+        features["migrates_from"] = measured.older
     if candidate.observe_calls:
         features["reproduction"] = bool(measured.failing_calls)
     return features

@@ -21,7 +21,7 @@ from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
 from ...errors import GraderError, InfrastructureError, OutOfTime, PatchError, SandboxError, SnapshotError, UnknownName
-from ...models import CHANGED_TEST, IMPOSSIBLE, Task
+from ...models import CHANGED_TEST, IMPOSSIBLE, RENAMED_FROM, Task
 from ...registry import did_you_mean
 from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_unusable, write_clean
@@ -30,7 +30,7 @@ from .checks.adequacy import missing_items
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
 from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
-from .checks.stability import RUNS, unstable
+from .checks.stability import RUNS, described, unstable
 from .checks.wrong_solutions.attempts import rewarded_bodies
 from .deliverables import audit as delivered
 
@@ -40,7 +40,7 @@ CHECKS = {
     "noop": "doing nothing scores 0",
     "cheater": "several exploits of the corpus, played in one episode, score 0",
     "trivial": "bodies that do nothing score 0",
-    "stable": "the solution passes in every order and with other hash seeds",
+    "stable": "the solution passes, and doing nothing fails, in every order and with other hash seeds",
     "leaks": "nothing that the agent can read holds the solution",
     "statement": "the agent can read what hidden tests ask for by name",
     "strength": "the row says how many mistakes the hidden tests notice",
@@ -124,7 +124,8 @@ class Audit:
             "statement": partial(asyncio.to_thread, _statement, task, trees, exercise),
             "strength": partial(asyncio.to_thread, _strength, task),
         }
-        chosen = [name for name in self.checks if not (task.features.get(IMPOSSIBLE) and name in _NOT_OF_TWINS)]
+        exempt = _NOT_OF_TWINS if task.features.get(IMPOSSIBLE) else ("duplicates",) if _is_renamed(task) else ()
+        chosen = [name for name in self.checks if name not in exempt]
         for name, check in checks.items():
             if name in chosen:
                 await self._guarded(task, name, check)
@@ -169,9 +170,7 @@ class Audit:
     async def _stable(self, task: Task, trees: Materials) -> str:
         if delivered.is_delivered(task):
             return await delivered.unstable(task, trees, self.runs, self.backend)
-        tests = await unstable(task, trees, runs=self.runs, backend=self.backend)
-        more = f" (and {len(tests) - 1} more tests)" if len(tests) > 1 else ""
-        return "".join(f"{test}: {outcomes}{more}" for test, outcomes in list(tests.items())[:1])
+        return described(await unstable(task, trees, runs=self.runs, backend=self.backend))
 
     def _leaks(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         check = self.leaks.setdefault(trees.snapshot.digest, LeakCheck(trees.snapshot))
@@ -207,6 +206,11 @@ def _statement(task: Task, trees: Materials, exercise: Exercise) -> str:
         return ""
     more = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
     return f"hidden tests rely on the {items[0].kind} {items[0].name!r}{more}, which the agent cannot read anywhere"
+
+
+def _is_renamed(task: Task) -> bool:
+    """Return whether a task repeats another one under other names, by construction."""
+    return RENAMED_FROM in task.features
 
 
 def _strength(task: Task) -> str:

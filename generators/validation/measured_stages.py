@@ -12,7 +12,7 @@ from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ...errors import Rejected
-from ..base import Candidate, FailingCall, Files
+from ..base import Candidate, FailingCall, Files, ScheduledStep
 from ..python.hidden_tests import test_file
 from ..python.source import Module, compile_error
 from ..python.source_tree import SourceTree
@@ -40,6 +40,7 @@ class Measured:
     passing: list[str]  # PASS_TO_PASS
     messages: dict[str, str]  # how failing tests fail, where two runs agree
     failing_calls: list[FailingCall] = field(default_factory=list)  # calls that failing tests make, if asked for
+    older: str = ""  # the older version of a dependency with which the failing tests pass, if there is a migration
 
 
 @dataclass
@@ -66,7 +67,8 @@ class Stages:
     async def v0(self, tree: SourceTree, candidate: Candidate, edited: Path) -> None:
         """Check that everything parses, and that every module which could be imported still can. Raises Rejected."""
         _check_syntax({**candidate.exercise, **candidate.hidden_tests.rewritten})
-        await self._check_imports(tree, candidate.exercise, edited)
+        if candidate.migration is None:
+            await self._check_imports(tree, candidate.exercise, edited)
 
     async def solved(self, tree: SourceTree, candidate: Candidate, solved: Path) -> list[str]:
         """Return the tests that a task may expect of a candidate which brings its solution or tests, in suite order.
@@ -82,7 +84,8 @@ class Stages:
             raise Rejected("v2_solution", f"the suite does not end with the solution: {run.cause}")
         replaced = tests.added.keys() | candidate.solution.keys()  # sources hold doctests
         baseline = self.snapshot.baseline
-        retained = [test for test in baseline.passed if test_file(test) not in replaced]
+        later = set(tests.step.later) if tests.step else set()
+        retained = [test for test in baseline.passed if test_file(test) not in replaced and test not in later]
         of_added = [test for test in run.order if test_file(test) in tests.added and test not in baseline.dropped]
         graded = [test for test in of_added if run.outcomes[test].outcome not in _UNDECIDED]
         broken = next((test for test in [*retained, *graded] if fails(run, test)), None)
@@ -184,6 +187,24 @@ class Stages:
         dependent = [test for test in suspects if not fails(alone, test)]
         if dependent:
             raise Rejected("v2_side_effect", f"{dependent[0]} fails only after other failing tests")
+
+    async def scheduled(
+        self, step: ScheduledStep, affected: Sequence[str], failing: Sequence[str], workspace: Path
+    ) -> None:
+        """Check that a step breaks no test but its own, and that the test that it gives fails in the workspace.
+
+        Raises Rejected.
+        """
+        broken = sorted(set(failing) - set(affected))
+        if broken:
+            raise Rejected("v2_schedule", f"{broken[0]} fails, but is not part of the step")
+        failing_cases = [test for test in step.given_cases if test in failing]
+        if not failing_cases:
+            raise Rejected("v2_schedule", f"{step.given_cases[0]} passes before the step")
+        if "[" not in failing_cases[0]:  # a test that lost assertions; the shown cases of others are as they were
+            run = await self.run(workspace, [failing_cases[0]])
+            if not fails(run, failing_cases[0]):
+                raise Rejected("v2_schedule", f"what the workspace shows of {failing_cases[0]} passes before the step")
 
     async def visible_suite(
         self, workspace: Path, pass_to_pass: list[str], importing: set[str], tests: list[str] | None = None

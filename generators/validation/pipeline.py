@@ -7,12 +7,14 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V0 | the exercise parses, and every module that could be imported still can |
 | V1 | of the tests that run the changed code, at least one fails now |
 | V2 | the whole suite runs: FAIL_TO_PASS fails, PASS_TO_PASS passes; the workspace passes the tests that it shows; |
+|    | a migration's workspace passes all tests with an older version of the dependency, in an environment of its own; |
 |    | a change of function bodies alone is shown by warm runs, see ``warm_proof`` |
 |    | where a candidate brings its solution, every baseline test that it does not replace passes there |
 | V3 | the oracle scores 1 in two orders, in fresh sandboxes; doing nothing scores 0 and fails every FAIL_TO_PASS |
 | V5 | trivial solutions score 0 |
 | V7 | the agent can read what hidden tests ask for by name or wording |
 | V4 | nothing that the agent can read holds the solution |
+| V10 | with the knob ``reruns``: solution and workspace give the same verdict in that many more runs |
 
 Where the statement asks for it, a failing call is looked for after V2 (``observation/``), and shown as it was executed.
 Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``. Candidates
@@ -54,6 +56,7 @@ from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
 from .observation.failing_calls import Observation, OnRightTree
+from .older_dependency import working_version
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 from .warm_proof import WarmProof, only_removes
 
@@ -102,6 +105,9 @@ class Validator:
             if warm_run is None:
                 await self.stages.v0(tree, candidate, full)
             measured = await self.stages.v1_v2(full, candidate, stable, first, warm_run)
+            if candidate.migration is not None:
+                version = await working_version(self.snapshot, self.backend, full, candidate.migration, stable)
+                measured = replace(measured, older=version)
             if candidate.observe_calls:
                 affected = set(tests.affected)
                 chosen = [test for test in measured.failing if test in affected] or measured.failing
@@ -109,21 +115,25 @@ class Validator:
                 measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         await self._visible_suite(tree, candidate, measured, workspace.path, warm=warm_run is not None)
+        if tests.step is not None:
+            await self.stages.scheduled(tests.step, tests.affected, measured.failing, workspace.path)
         solution = solution_files(self.snapshot, tree, candidate)
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
         keeps = bool(tests.added)  # what fails in the workspace are the candidate's own tests
-        return await finished(
-            task, self.snapshot, self.leaks, self.knobs, self.backend, self.warm, keeps_behaviour=keeps
-        )
+        later = tests.step.later if tests.step else ()  # inputs of theirs have no right answer yet
+        knobs = replace(self.knobs, behaviour=False) if later else self.knobs
+        return await finished(task, self.snapshot, self.leaks, knobs, self.backend, self.warm, keeps_behaviour=keeps)
 
     async def _visible_suite(
         self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path, *, warm: bool
     ) -> None:
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else {*tests.rewritten, *tests.added}
+        if candidate.migration is not None:
+            importing |= {test_file(test) for test in measured.failing}
         shown = workspace_tests(tree, candidate, measured.failing)
         chosen = None if importing or tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
         if chosen and warm and only_removes(tree, shown):

@@ -29,8 +29,8 @@ from .preflight import check_devices, check_files, check_machine
 from .records import Progress, Result, WriteDialogues, plan
 from .run_dir import check_run_dir, lock_run_dir, write_json
 
-HELD_OUT = "eval"
-"""Split of the tasks that a run is evaluated on."""
+HELD_OUT = ("eval", "validation")
+"""Splits that a run is evaluated on: the first of these that has tasks."""
 
 
 def check(
@@ -107,7 +107,10 @@ async def _choose_tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]
     split = recipe.environment.split
     async with Client(url) as client:
         tasks = [task.task_id for task in await client.tasks(split)]
-        held_out = [task.task_id for task in await client.tasks(HELD_OUT)] if split != HELD_OUT else []
+        held_out: list[str] = []
+        for name in HELD_OUT:
+            if name != split and not held_out:
+                held_out = [task.task_id for task in await client.tasks(name)]
     if not tasks:
         raise RecipeError(f"the server at {url} has no tasks in the split {split!r}; set environment.split")
     rng = random.Random(f"tasks {recipe.seed}")

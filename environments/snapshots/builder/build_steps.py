@@ -23,7 +23,7 @@ from ..project import metadata
 from ..project.dependency_guess import DependencyGuess, guess_dependencies
 from ..project.layout import Layout, detect
 from ..project.metadata import Project
-from ..project.pytest_config import PytestConfig, options, read_config, usable_options, with_words
+from ..project.pytest_config import PytestConfig, options, read_config, refused_plugins, usable_options, with_words
 from ..recipe import Recipe, SnapshotOptions, SourceRef, base_id
 from ..snapshot import Snapshot
 from ..source import source
@@ -70,6 +70,9 @@ class Build:
         generated = metadata.generated_files(project, layout.packages, self.tree)
         metadata.write_files(self.tree, generated)
         guess = guess_dependencies(self.tree, project, config, layout, options)
+        if guess.pytest != options.pytest:
+            dependencies.refuse_parts_of_pytest(project.name, guess.pytest)
+        options = options.model_copy(update={"pytest": guess.pytest})
         recipe = _draft(fetched, project, layout, config, interpreter, options, metadata.pack(generated))
         recipe, run = self._settle(recipe, project, guess, dependencies)
         return self._publish(recipe, interpreter, run)
@@ -115,7 +118,14 @@ class Build:
         # The source distribution states its Python before its build fails on the wrong one.
         check_requires(interpreter, required_python(self.tree), fetched.name)
         self.progress("building the project's metadata")
-        project = metadata.inspect(self.tree, fetched, interpreter, self.staging)
+        try:
+            project = metadata.inspect(self.tree, fetched, interpreter, self.staging)
+        except BuildFailed as error:
+            static = metadata.read_static(self.tree)
+            if static is None:
+                raise
+            self.notes.append(f"{error}; its tree and PKG-INFO are used as they are")
+            project = static
         check_requires(interpreter, project.requires_python, project.name)
         return project
 
@@ -132,8 +142,14 @@ class Build:
             environment.add_project(self.env, interpreter, project)
             self._set_up(recipe.setup_cmds if attempt == 0 else [])
             environment.finish(self.env, interpreter)
-            named = usable_options(read_config(self.tree).addopts)[1]
-            plugins = environment.pytest_plugins(self.env, interpreter, named)
+            addopts = read_config(self.tree).addopts
+            plugins = environment.pytest_plugins(self.env, interpreter, usable_options(addopts)[1])
+            project_plugins = environment.own_plugins(project)
+            plugins = [name for name in plugins if name not in refused_plugins(addopts) | project_plugins]
+            if project_plugins and attempt == 0:
+                self.notes.append(
+                    f"the project's own pytest plugins are not loaded: {', '.join(sorted(project_plugins))}"
+                )
             chosen = recipe.verifier.options
             if "hypothesispytest" in plugins:  # its examples are random otherwise
                 chosen = with_words(chosen, ["--hypothesis-seed=0"])

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from configparser import ConfigParser
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -159,6 +160,19 @@ def variables(interpreter: Interpreter) -> dict[str, str]:
     needs_library = interpreter.shared and not interpreter.in_base
     library = {"LD_LIBRARY_PATH": f"{PYTHON_PREFIX}/lib"} if needs_library else {}
     return {**library, **PYTHON_VARIABLES}
+
+
+def own_plugins(project: Project) -> set[str]:
+    """Return the names of the pytest plugins that a project itself provides, and of their modules.
+
+    A measured run loads plugins before the code under test is importable, which must not decide outcomes.
+    """
+    parser = ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+    for path, data in project.dist_info.items():
+        if path.endswith("/entry_points.txt"):
+            parser.read_string(data.decode("utf-8", "replace"))
+    points = parser["pytest11"].items() if parser.has_section("pytest11") else ()
+    return {name for point in points for name in point}
 
 
 def pytest_plugins(environment: Path, interpreter: Interpreter, named: Iterable[str] = ()) -> list[str]:

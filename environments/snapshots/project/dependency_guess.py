@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ..builder.packages import requirement_name
-from ..recipe import SnapshotOptions
+from ..recipe import LATER_PYTEST, SnapshotOptions
 from ..test_run.test_runner import TestRun
 from . import imports
 from .layout import Layout
 from .metadata import Project
 from .pytest_config import PytestConfig, plugin_requirements
 from .requirements import Declared, declared, is_tool, runtime
+
+SUBTESTS = "pytest-subtests"
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class DependencyGuess:
     required: set[str]
     marked: list[str]
     project: str
+    pytest: str = ""
+    """Exact version of pytest in ``base``; empty where a specification decides."""
 
     def unmet(self, locked: set[str], tests: Sequence[str]) -> list[str]:
         """Return distributions for required imports and marks that the resolved set ``locked`` does not provide."""
@@ -42,7 +48,7 @@ class DependencyGuess:
         """Return declared or well-known distributions for modules that collection did not find."""
         candidates: list[str] = []
         for name in sorted(imports.missing_modules([*run.collect_errors.values(), run.cause])):
-            matching = [text for text in (*self.declared.test, *self.declared.dev) if _provides(text, {name})]
+            matching = [text for text in self.declared.all if _provides(text, {name})]
             well_known = [imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else []
             candidates += matching[:1] or well_known
         return self._without(candidates, locked, tests)
@@ -61,12 +67,26 @@ def guess_dependencies(
     stated = declared(tree, project.requires_dist, project.extras, project.name)
     local = {*layout.packages, *_local_modules(tree, layout.tests)}
     imported = imports.all_imports(files) - local
-    base = [*runtime(project.requires_dist), f"pytest=={options.pytest}", "coverage", *options.requirements]
+    marked = imports.marked_plugins(files)
+    version = pytest_version(stated, config, marked, options)
+    base = [*runtime(project.requires_dist), f"pytest=={version}", "coverage", *options.requirements]
     tests = [text for text in stated.test if not is_tool(text) or _provides(text, imported)]
-    tests += [text for text in stated.dev if _provides(text, imported)]
+    tests += [text for text in (*stated.dev, *stated.other) if _provides(text, imported)]
     tests += plugin_requirements(config)
+    if version == LATER_PYTEST:  # it has this plugin's fixture, and the plugin itself changes pytest when it is loaded
+        marked = [name for name in marked if name != SUBTESTS]
+        tests = [text for text in tests if requirement_name(text) != SUBTESTS]
     required = imports.required_imports(files) - local
-    return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name)
+    return DependencyGuess(base, unique(tests), stated, required, marked, project.name, version)
+
+
+def pytest_version(stated: Declared, config: PytestConfig, marked: Sequence[str], options: SnapshotOptions) -> str:
+    """Return the user's version of pytest, else the default one unless the project needs the later one."""
+    if "pytest" in options.model_fields_set:
+        return options.pytest
+    accepted = SpecifierSet(f">={config.minversion}" if re.match(r"[\d.]+$", config.minversion) else "") & stated.pytest
+    too_old = config.native or options.pytest not in accepted or SUBTESTS in marked
+    return LATER_PYTEST if too_old and LATER_PYTEST in accepted else options.pytest
 
 
 def unique(texts: Iterable[str]) -> list[str]:
@@ -80,7 +100,8 @@ def unique(texts: Iterable[str]) -> list[str]:
 def _provides(text: str, imported: set[str]) -> bool:
     """Return whether a requirement's distribution provides one of the imported names."""
     name = requirement_name(text)
-    names = {canonicalize_name(imports.DISTRIBUTIONS.get(module, module).partition("<")[0]) for module in imported}
+    distributions = (imports.DISTRIBUTIONS.get(module, module) for module in imported)
+    names = {requirement_name(text) or canonicalize_name(text) for text in distributions}
     return name in names or name.removeprefix("python-") in names
 
 

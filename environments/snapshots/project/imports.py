@@ -12,23 +12,37 @@ from pathlib import Path
 # Import name -> distribution. Only these names are ever guessed: anything else must be declared, because a
 # distribution of an arbitrary name on an index can be anything.
 _NAMED_ALIKE = (
-    "aiohttp anyio arrow asgiref attrs cattrs certifi chardet click cloudpickle colorama cryptography dill docutils "
-    "freezegun greenlet html5lib httpx hypothesis jsonschema lxml mock msgpack numpy orjson packaging pandas "
-    "parameterized pexpect psutil pyfakefs pyparsing pytz regex requests responses rich simplejson six "
-    "sortedcontainers sympy testfixtures toml tomli tomlkit toolz tornado trio tzlocal ujson urllib3 whatever wrapt"
+    "aiohttp anyio arrow asgiref attrs boto3 botocore cattrs certifi chardet click cloudpickle colorama cryptography "
+    "dill docutils freezegun greenlet h11 h2 hpack html5lib httpcore httpx hyperframe hypothesis idna jsonschema lxml "
+    "matplotlib mock msgpack networkx numpy orjson outcome packaging pandas parameterized pexpect pretend psutil "
+    "pyfakefs pyparsing pytz regex requests respx responses rich simplejson six sniffio sortedcontainers starlette "
+    "sympy testfixtures toml tomli tomlkit toolz tornado trio trustme tzdata tzlocal ujson urllib3 uvicorn virtualenv "
+    "websockets whatever wrapt zstandard"
 )
 DISTRIBUTIONS = {name: name for name in _NAMED_ALIKE.split()} | {
     "attr": "attrs", "bs4": "beautifulsoup4", "cattr": "cattrs", "charset_normalizer": "charset-normalizer",
     "dateutil": "python-dateutil", "django": "Django", "dotenv": "python-dotenv", "faker": "Faker", "flask": "Flask",
     "jinja2": "Jinja2", "jwt": "PyJWT", "markupsafe": "MarkupSafe", "more_itertools": "more-itertools",
+    "moto": "moto[server]",
     "pkg_resources": "setuptools<81", "pygments": "Pygments", "pytest_asyncio": "pytest-asyncio",
-    "pytest_mock": "pytest-mock", "setuptools": "setuptools<81", "time_machine": "time-machine", "tomli_w": "tomli-w",
-    "typing_extensions": "typing-extensions", "webtest": "WebTest", "werkzeug": "Werkzeug", "yaml": "PyYAML",
+    "pytest_mock": "pytest-mock", "requests_mock": "requests-mock", "rpds": "rpds-py",
+    "setuptools": "setuptools<81", "socks": "PySocks", "sqlalchemy": "SQLAlchemy",
+    "time_machine": "time-machine", "tomli_w": "tomli-w",
+    "typing_extensions": "typing-extensions", "vcr": "vcrpy",
+    "webtest": "WebTest", "werkzeug": "Werkzeug", "yaml": "PyYAML",
     "zope": "zope.interface",
 }  # fmt: skip
 _MARKS = (
     (re.compile(r"pytest\.mark\.asyncio|@pytest_asyncio\."), "pytest-asyncio"),
+    (re.compile(r"pytest\.mark\.anyio\b"), "anyio"),
+    (re.compile(r"pytest\.mark\.trio\b"), "pytest-trio"),
+    (re.compile(r"pytest\.mark\.freeze_time\b"), "pytest-freezer"),
     (re.compile(r"\bdef \w+\([^)]*\bmocker\b"), "pytest-mock"),
+    (re.compile(r"\bdef test\w*\([^)]*\b(data|file|num|ndarrays|image)_regression\b"), "pytest-regressions"),
+    (re.compile(r"\bdef test\w*\([^)]*\b(httpx_mock)\b"), "pytest-httpx"),
+    (re.compile(r"\bdef test\w*\([^)]*\b(respx_mock)\b"), "respx"),
+    (re.compile(r"\bdef test\w*\([^)]*\b(aiohttp_client|aiohttp_server)\b"), "pytest-aiohttp"),
+    (re.compile(r"\bdef test\w*\([^)]*\b(fake_process|fake_subprocess)\b"), "pytest-subprocess"),
     (re.compile(r"\bdef test\w*\([^)]*\bsubtests\b"), "pytest-subtests"),
     (re.compile(r"\bdef test\w*\([^)]*\bbenchmark\b"), "pytest-benchmark"),
     (re.compile(r"\bdef test\w*\([^)]*\brequests_mock\b"), "requests-mock"),

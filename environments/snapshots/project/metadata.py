@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import shutil
 import tomllib
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.message import Message
 from email.parser import BytesHeaderParser
 from importlib.metadata import PathDistribution
@@ -70,6 +71,26 @@ def inspect(
     return read_wheel(wheel, tree)
 
 
+def read_static(tree: Path) -> Project | None:
+    """Return the metadata that a source distribution carries for a project whose build fails; None without any.
+
+    The import names are left to the layout, and the entry points come from ``pyproject.toml``.
+    """
+    path = tree / "PKG-INFO"
+    headers = BytesHeaderParser().parsebytes(path.read_bytes()) if path.is_file() else Message()
+    if not headers["Name"] or not headers["Version"]:
+        return None
+    project = read_pyproject(tree).get("project", {})
+    scripts = {name: target for name, target in project.get("scripts", {}).items() if isinstance(target, str)}
+    groups = {"console_scripts": scripts, **project.get("entry-points", {})}
+    sections = [
+        [f"[{group}]", *(f"{key} = {value}" for key, value in table.items())] for group, table in groups.items()
+    ]
+    points = "\n".join(line for section in sections for line in section) + "\n"
+    info = f"{re.sub(r'[-_.]+', '_', headers['Name'])}-{headers['Version']}.dist-info"
+    return _project(headers, tree, info, {f"{info}/entry_points.txt": points.encode()}, scripts)
+
+
 def _builds(tree: Path) -> bool:
     """Return whether the project declares a build. Raises BuildFailed when its ``pyproject.toml`` is not TOML."""
     project = read_pyproject(tree)
@@ -91,8 +112,15 @@ def read_wheel(path: Path, tree: Path) -> Project:
         info = next(name.partition("/")[0] for name in contents if name.partition("/")[0].endswith(".dist-info"))
         scripts = PathDistribution(zipfile.Path(archive, f"{info}/")).entry_points.select(group="console_scripts")
     headers = BytesHeaderParser().parsebytes(contents[f"{info}/METADATA"])
+    project = _project(headers, tree, info, contents, {script.name: script.value for script in scripts})
     members = {_installed_path(name): data for name, data in contents.items() if _installed_path(name)}
     members = {name: data for name, data in members.items() if not name.startswith(f"{info}/")}
+    return replace(project, top_level=tuple(sorted({_top_level(name) for name in members} - {""})), members=members)
+
+
+def _project(
+    headers: Message, tree: Path, info: str, contents: Mapping[str, bytes], scripts: Mapping[str, str]
+) -> Project:
     return Project(
         name=str(headers["Name"]),
         version=str(headers["Version"]),
@@ -100,10 +128,8 @@ def read_wheel(path: Path, tree: Path) -> Project:
         requires_python=str(headers["Requires-Python"] or ""),
         requires_dist=tuple(str(text) for text in headers.get_all("Requires-Dist", [])),
         extras=tuple(str(text) for text in headers.get_all("Provides-Extra", [])),
-        top_level=tuple(sorted({_top_level(name) for name in members} - {""})),
-        scripts={script.name: script.value for script in scripts},
+        scripts=scripts,
         dist_info=_dist_info(info, contents, headers),
-        members=members,
     )
 
 

@@ -6,13 +6,13 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from ..source.project_files import read_ini, read_pyproject
+from ..source.project_files import read_ini, read_pyproject, read_toml
 
 # Options dropped from addopts: reports, order, repetition, parallelism, caching, linters, strictness about config.
 # A separate argument may follow the first ones, but not the others.
@@ -82,22 +82,31 @@ class PytestConfig:
     """Patterns of test files."""
     required_plugins: tuple[str, ...] = ()
     """Requirements without which pytest refuses to run."""
+    minversion: str = ""
+    """Oldest version of pytest that may read the file."""
     strict_warnings: bool = False
     """Whether every warning is an error."""
     keys: frozenset[str] = frozenset()
     """Names of all settings."""
+    native: bool = False
+    """Whether the settings are in TOML's own types, which pytest reads from version 9 on."""
 
 
 def read_config(tree: Path) -> PytestConfig:
     """Return the first configuration that pytest itself would take."""
+    for name in ("pytest.toml", ".pytest.toml"):
+        if (tree / name).is_file():
+            return replace(_parsed(name, read_toml(tree / name).get("pytest", {})), native=True)
     for name, section in (("pytest.ini", "pytest"), (".pytest.ini", "pytest")):
         if (tree / name).is_file():
             return _parsed(
                 name, dict(read_ini(tree / name)[section]) if read_ini(tree / name).has_section(section) else {}
             )
-    table = read_pyproject(tree).get("tool", {}).get("pytest", {}).get("ini_options")
-    if table is not None:
+    native = read_pyproject(tree).get("tool", {}).get("pytest", {})
+    if (table := native.pop("ini_options", None)) is not None:
         return _parsed("pyproject.toml", table)
+    if native:
+        return replace(_parsed("pyproject.toml", native), native=True)
     for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         parser = read_ini(tree / name)
         if parser.has_section(section):
@@ -123,6 +132,7 @@ def _parsed(name: str, table: dict[str, Any]) -> PytestConfig:
         testpaths=words("testpaths"),
         python_files=words("python_files"),
         required_plugins=words("required_plugins"),
+        minversion=str(table.get("minversion", "")),
         strict_warnings=any(str(line).strip() == "error" for line in lines),
         keys=frozenset(table),
     )
@@ -153,13 +163,22 @@ def usable_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
     return chosen, plugins
 
 
+def refused_plugins(addopts: Sequence[str]) -> set[str]:
+    """Return the names of the plugins that ``-p no:NAME`` excludes."""
+    return {match.group(1) for word in addopts if (match := re.match(r"(?:-p)?no:(.+)$", word))}
+
+
 def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str]) -> list[str]:
-    """Return the ini overrides that replace the project's own ``addopts`` and ``required_plugins``."""
+    """Return the ini overrides that replace the project's own ``addopts`` and what makes pytest refuse to run."""
     usable, _ = usable_options(config.addopts)
     quiet = [part for text in _QUIET_WARNINGS for part in ("-W", text)] if config.strict_warnings else []
     words = [*usable, *quiet, *extra, *(f"--deselect={test}" for test in deselect)]
     overrides = [f"addopts={shlex.join(words)}"] if words or config.addopts else []
-    return [*overrides, "required_plugins="] if config.required_plugins else overrides
+    overrides += ["required_plugins="] if config.required_plugins else []
+    return [
+        *overrides,
+        *(f"{key}=false" for key in ("strict_markers", "strict_config") if {"strict", key} & config.keys),
+    ]
 
 
 def plugin_requirements(config: PytestConfig) -> list[str]:

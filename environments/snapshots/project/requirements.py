@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dependency_groups import DependencyGroupResolver
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ..source.project_files import read_ini, read_pyproject
@@ -31,35 +32,54 @@ _FILES = (
     "requirements/test*", "requirements/*-test*", "tests/requirements*", "test/requirements*", "testing/requirements*",
 )  # fmt: skip
 _DEV_FILES = ("requirements-dev*", "requirements_dev*", "dev-requirements*", "dev_requirements*", "requirements/dev*")
+_OTHER_FILES = ("requirements.txt",)
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Requirements as written: those for the tests, and those for development at large."""
+    """Requirements as written: those for the tests, those for development at large, and others."""
 
     test: tuple[str, ...] = ()
     dev: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+    """Those of all other extras, groups and files."""
+    pytest: SpecifierSet = field(default_factory=SpecifierSet)
+    """Versions of pytest with which the tests run."""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Return all requirements, those for the tests first."""
+        return (*self.test, *self.dev, *self.other)
 
 
 def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], project: str) -> Declared:
     """Return the requirements that the tree declares for tests and development, except for ``project`` itself."""
-    by_kind: dict[str, list[str]] = {"test": [], "dev": []}
+    by_kind: dict[str, list[str]] = {"test": [], "dev": [], "other": []}
     extra_groups, other_groups = _extras(requires_dist, extras, project), _groups(read_pyproject(tree))
     for name, requirements in [*extra_groups.items(), *other_groups.items()]:
-        if kind := _kind(name):
-            by_kind[kind].extend(requirements)
-    for kind, patterns in (("test", _FILES), ("dev", _DEV_FILES)):
+        by_kind[_kind(name)].extend(requirements)
+    for kind, patterns in (("test", _FILES), ("dev", _DEV_FILES), ("other", _OTHER_FILES)):
         for path in _requirement_files(tree, patterns):
             by_kind[kind].extend(read_requirements(path))
     by_kind["test"].extend(_tox(tree))
     tests_require = read_ini(tree / "setup.cfg").get("options", "tests_require", fallback="")
     by_kind["test"].extend(re.split(r"[\n;]", tests_require))
-    return Declared(tuple(_usable(by_kind["test"], project)), tuple(_usable(by_kind["dev"], project)))
+    test, dev, other = (tuple(_usable(texts, project)) for texts in by_kind.values())
+    return Declared(test, dev, other, _pytest_versions(by_kind["test"]) or _pytest_versions(by_kind["dev"]))
 
 
-def _kind(name: str) -> str | None:
+def _pytest_versions(texts: Iterable[str]) -> SpecifierSet:
+    """Return the conditions of the first requirement of pytest that applies."""
+    for text in texts:
+        requirement = _requirement(text.strip())
+        if requirement and requirement.name.lower() == "pytest" and requirement.specifier:
+            return requirement.specifier
+    return SpecifierSet()
+
+
+def _kind(name: str) -> str:
     name = canonicalize_name(name)
-    return "test" if _TEST_NAME.match(name) else "dev" if _DEV_NAME.match(name) else None
+    return "test" if _TEST_NAME.match(name) else "dev" if _DEV_NAME.match(name) else "other"
 
 
 def _usable(texts: Iterable[str], project: str) -> Iterator[str]:

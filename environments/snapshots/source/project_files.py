@@ -12,8 +12,13 @@ from typing import Any
 
 def read_pyproject(tree: Path) -> dict[str, Any]:
     """Return the content of ``pyproject.toml``; empty when there is none or it is broken (the build reports that)."""
+    return read_toml(tree / "pyproject.toml")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; empty when there is none or it is broken."""
     try:
-        return tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
 

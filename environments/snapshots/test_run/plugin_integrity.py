@@ -53,6 +53,8 @@ CRITICAL = (
     ("_pytest.unittest", "TestCaseFunction.runtest"),
     ("pluggy._callers", "_multicall"),
 )
+# Decides no outcome, and is replaced by forbiddenfruit, which libraries for tests use.
+HARMLESS = (("builtins", "dir"),)
 # Hooks whose implementations decide an outcome.
 DECIDING = (
     "pytest_runtest_protocol",
@@ -78,7 +80,7 @@ def fingerprint() -> Reference:
     identities = {}
     for module in WATCHED:
         for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
-            if not isinstance(value, kinds):
+            if not isinstance(value, kinds) or (module, name) in HARMLESS:
                 continue
             identities[module, name] = identity(value)
             if isinstance(value, type) and value.__module__ == module and module != "builtins":

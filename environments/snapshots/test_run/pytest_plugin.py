@@ -79,6 +79,7 @@ def make_collector(
     # In pytest's own repository its plugins come from the workspace too.
     pytest_files = (os.path.dirname(str(sys.modules["_pytest"].__file__)) + os.sep, str(pytest.__file__))
     arm, record, _, note, check_code = guard
+    early_warning = "issue_config_time_warning"
 
     class Collector:
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -87,12 +88,16 @@ def make_collector(
             # As a wrapper this comes before pytest resolves warning filters, which can name the workspace's classes.
             arm(early_config.pluginmanager)
             enter()
+            vars(early_config).pop(early_warning, None)
             yield
 
         def pytest_collectstart(self, collector: Any) -> None:
             check_code(collector.nodeid)
 
-        def pytest_plugin_registered(self, plugin: Any) -> None:
+        def pytest_plugin_registered(self, plugin: Any, manager: Any) -> None:
+            if plugin is manager.get_plugin("pytestconfig"):
+                # A warning while plugins load would resolve the filters, which can name the workspace's classes.
+                setattr(plugin, early_warning, lambda warning, stacklevel: None)
             source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
             path = getattr(source, "__file__", None) or ""
             is_conftest = os.path.basename(path) == "conftest.py"

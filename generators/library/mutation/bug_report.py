@@ -21,7 +21,7 @@ _OPENINGS = {
         "I ran into this with {package}:",
         "With {package} I get a wrong result:",
         "After updating my checkout of {package}, this no longer works:",
-        "This used to work in {package} and is broken now:",
+        "This does not work in my checkout of {package}:",
         "Found while using {package}:",
         "Something is off in {package}. To reproduce:",
     ),

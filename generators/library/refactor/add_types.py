@@ -82,10 +82,11 @@ class TypesStatement:
         paragraphs = [
             f"# Annotate `{self.path}` in {context.package}",
             f"The functions of `{self.path}` have no type annotations. Annotate every parameter (except `self` and "
-            "`cls`) and the result of each of them, so that mypy accepts the file; do not change what the code does.",
+            "`cls`) and the result of each of them and of the functions inside them, so that mypy accepts the file; do "
+            "not change what the code does.",
             bullets(f"`{name}`" for name in self.functions),
             f"The file is checked by `mypy {' '.join(STRICTNESS)}`, without a configuration file and without the "
-            "installed packages, and must give no error. Besides:\n\n"
+            "installed packages, and must give no error. The workspace itself may lack mypy. Besides:\n\n"
             f"- `Any`, `cast(...)`, `no_type_check`, `type: ignore` and `mypy:` comments occur at most "
             f"{self.shortcuts} times in the whole file, imports included.\n"
             "- All tests of the package still pass.",

@@ -8,25 +8,37 @@ Two tasks are duplicates when one of these rules holds:
   solutions add. So a class that is little more than one method counts as that method, a class of ten methods and one of
   them do not; nor do two functions that the same tests cover.
 
+- In one package, the workspace and the solution are the same files, whichever generators and knobs made them.
+- In one package and variant, the same definitions are missing or wrong, the same tests fail (nine tenths of them), and
+  the statements share nine tenths of their shingles: two mistakes in one function that a reader cannot distinguish.
+- The solutions' differences share four fifths of their shingles across packages (a vendored or older copy with small
+  changes), or more than nineteen twentieths in one package and variant. Small differences do not count.
+
 Questions are duplicates when statement and answer are the same.
 
 The variant of a task is its generator's choices, the knobs whose value is a word: ``stub`` and ``remove`` of one
 function are two exercises. Numbers and flags select or tune candidates and do not count. The first task in the order
-of the set stays.
+of the set stays. MinHash (``similarity``) finds similar differences, so that a large set is not compared in pairs.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ....models import AnswerVerifier, Task
 from .exercise import Exercise, Node, added_lines
+from .similarity import bands, jaccard, patch_shingles, shingles
 
 MAX_SHARED_TESTS = 0.9
 MAX_SHARED_LINES = 0.5
+MAX_SIMILAR_STATEMENT = 0.9
+MAX_SIMILAR, MAX_SIMILAR_IN_PACKAGE = 0.8, 0.95
+MIN_SHINGLES = 40
+"""Shingles that a difference must have for its similarity to mean something."""
 MIN_SIZE = 12
 """Statements and expressions that code must have for its shape alone to show that it is a copy."""
 
@@ -42,6 +54,10 @@ class Fingerprint:
     start: str  # digest of the same definitions as the workspace has them; empty when no code is left of them
     tests: frozenset[str]  # FAIL_TO_PASS
     lines: frozenset[tuple[str, int]]  # lines that the solution adds, numbered in the solved file
+    files: str = ""  # digest of workspace and solution; empty for a task without a patch
+    places: frozenset[str] = frozenset()  # the definitions that the solution adds or changes
+    statement: frozenset[int] = field(default=frozenset(), repr=False)  # shingles of the statement
+    patch: frozenset[int] = field(default=frozenset(), repr=False)  # shingles of the solution's difference
 
 
 def fingerprint(task: Task, exercise: Exercise) -> Fingerprint:
@@ -54,6 +70,10 @@ def fingerprint(task: Task, exercise: Exercise) -> Fingerprint:
         start=shape((node for node in exercise.workspace_nodes if _has_code(node)), least=1),
         tests=frozenset(task.FAIL_TO_PASS),
         lines=frozenset((path, number) for path, numbers in added_lines(task.patch).items() for number in numbers),
+        files=hashlib.sha256(f"{task.workspace_patch}\0{task.patch}".encode()).hexdigest() if task.patch else "",
+        places=frozenset(f"{piece.path}::{piece.name}" for piece in exercise.pieces),
+        statement=shingles(task.problem_statement.split("\n")),
+        patch=patch_shingles(task.patch),
     )
 
 
@@ -67,23 +87,48 @@ def _of_question(task: Task) -> str:
 def duplicates(fingerprints: Sequence[Fingerprint]) -> dict[str, str]:
     """Return the task_id of each duplicate with the task_id that it repeats; the first of a group stays."""
     unique: list[Fingerprint] = []
+    places: defaultdict[object, list[int]] = defaultdict(list)  # tasks of ``unique`` that a key may match
     repeats: dict[str, str] = {}
     for candidate in fingerprints:
-        original = next((other for other in unique if same(other, candidate)), None)
+        keys = _keys(candidate)
+        near = sorted({number for key in keys for number in places.get(key, ())})
+        original = next((unique[number] for number in near if same(unique[number], candidate)), None)
         if original is None:
+            for key in keys:
+                places[key].append(len(unique))
             unique.append(candidate)
         else:
             repeats[candidate.task_id] = original.task_id
     return repeats
 
 
+def _keys(item: Fingerprint) -> list[object]:
+    """Return keys of which two tasks that may be the same exercise share at least one."""
+    keys: list[object] = [item.package]
+    if item.shape:
+        keys.append((item.shape, item.start))
+    if len(item.patch) >= MIN_SHINGLES:
+        keys += bands(item.patch)
+    return keys
+
+
 def same(one: Fingerprint, other: Fingerprint) -> bool:
     """Return whether two tasks are the same exercise, by the rules of this module."""
+    if one.package == other.package and one.files and one.files == other.files:
+        return True
     if one.shape and (one.shape, one.start) == (other.shape, other.start):
         return one.package != other.package or one.variant == other.variant
-    if one.package != other.package or one.variant != other.variant:
+    similar = jaccard(one.patch, other.patch) if min(len(one.patch), len(other.patch)) >= MIN_SHINGLES else 0.0
+    if one.package != other.package:
+        return similar > MAX_SIMILAR
+    if one.variant != other.variant:
         return False
-    return _share(one.tests, other.tests) > MAX_SHARED_TESTS and _share(one.lines, other.lines) > MAX_SHARED_LINES
+    shared_tests = _share(one.tests, other.tests) > MAX_SHARED_TESTS
+    if shared_tests and _share(one.lines, other.lines) > MAX_SHARED_LINES:
+        return True
+    if shared_tests and one.places and one.places == other.places:
+        return jaccard(one.statement, other.statement) > MAX_SIMILAR_STATEMENT
+    return similar > MAX_SIMILAR_IN_PACKAGE
 
 
 def _share(one: frozenset[object], other: frozenset[object]) -> float:

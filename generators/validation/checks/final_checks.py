@@ -16,6 +16,7 @@ from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
 from ...engine.warm_batch import WarmBatch
+from ...python.reached_definitions import reached_definitions
 from ...python.source_tree import SourceTree, read_files
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
@@ -23,6 +24,7 @@ from .behaviour import with_behaviour
 from .controls import with_controls
 from .exercise import Exercise
 from .leaks import LeakCheck, compiled_copy
+from .stability import described, unstable
 from .wrong_solutions.attempts import as_changes
 from .wrong_solutions.strength import MUTANTS, strength
 
@@ -39,6 +41,8 @@ class CheckKnobs:
     """Whether to record the calls that a solution must answer in a process without tests."""
     controls: bool = True
     """Whether to keep changed tests that a right solution fails, for tasks that are graded in process alone."""
+    reruns: Annotated[int, Field(ge=0)] = 0
+    """Runs of the solution and of the workspace, in two orders and with other hash seeds, that must agree; 0: none."""
     assurance: Assurance = "in_process"
     """The least assurance of a task: ``out_of_process`` rejects candidates whose tests cannot be repeated elsewhere."""
 
@@ -89,6 +93,8 @@ async def finished(
     whole = await with_controls(recorded, trees, backend) if knobs.controls else recorded
     if whole.verifier.components != task.verifier.components:  # stage V3 graded it with the other components
         await accepts_its_solution(whole, trees, backend)
+    if flaky := await unstable(whole, trees, runs=knobs.reruns, backend=backend) if knobs.reruns else {}:
+        raise Rejected("v10_flaky", described(flaky))
     return whole
 
 
@@ -115,7 +121,8 @@ async def accepts_its_solution(task: Task, trees: Materials, backend: str) -> No
 def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:
     """Return counts from the row and the source tree alone; those of the generator take precedence in the row.
 
-    ``fan_in`` counts source files besides the solution's own that mention a missing definition by name.
+    ``fan_in`` counts source files besides the solution's own that mention a missing definition by name, ``closure``
+    the definitions of the package that the solution's code reaches by name.
     """
     added = [
         exercise.after[path].split(b"\n")[number - 1]
@@ -139,4 +146,5 @@ def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[
         "prompt_words": len(re.findall(r"\S+", task.problem_statement)),
         "oracle_lines": len(added),
         "fan_in": len(callers),
+        "closure": len(reached_definitions(tree, [piece.source for piece in exercise.pieces])),
     }

@@ -14,8 +14,9 @@ from ....environments.sandbox import ENV_PREFIX, PYTHON_PREFIX
 from ....environments.sandbox.layers.base_layer import hidden_below, shown_below_usr
 from ....environments.snapshots import Snapshot
 from ....environments.snapshots.store.cache import file_lock, temporary_folder
+from ....environments.tasks.task_paths import matches
 from ....environments.tasks.task_trees import Materials
-from ....models import Task
+from ....models import RENAMED_FROM, Task
 from ....monitors.leaks import Index, Leak, Needles, fingerprint, needles, scan
 from ...python.source_tree import SourceTree
 from .exercise import Exercise, Piece
@@ -50,7 +51,8 @@ class LeakCheck:
 
         Blocks: seconds for the first task of a Snapshot, then milliseconds per MiB of its workspace.
         """
-        secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot))
+        renamed_sources = task.source_globs if RENAMED_FROM in task.features else []
+        secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot), renamed_sources)
         with self._guard:
             if self._shared is None:
                 self._shared = [_index(self.snapshot, name) for name in ("env", "python", "base")]
@@ -76,8 +78,13 @@ def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
     return Needles(specific, secrets.stems)
 
 
-def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTree) -> Needles:
-    """Return the names and lines of the solution that neither the statement nor a file shown to the agent contains."""
+def task_needles(
+    task: Task, workspace: Path, exercise: Exercise, tree: SourceTree, renamed_sources: Sequence[str] = ()
+) -> Needles:
+    """Return the names and lines of the solution that neither the statement nor a file shown to the agent contains.
+
+    ``renamed_sources`` are patterns of sources that the Snapshot has under other paths.
+    """
     legitimate = [
         task.problem_statement.encode(),
         *(f"{item.name} {item.signature}".encode() for item in task.interface),
@@ -89,7 +96,7 @@ def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTr
             full = Path(folder, name)
             path = full.relative_to(workspace).as_posix()
             if name.endswith(".py"):
-                shown = tree.is_test(path) or tree.is_source(path)
+                shown = tree.is_test(path) or tree.is_source(path) or matches(path, renamed_sources)
                 (legitimate if shown else prose).append(_read(full))
                 legitimate.append(path.encode() if shown else b"")
             elif is_prose(name) and full.stat().st_size <= MAX_PROSE:

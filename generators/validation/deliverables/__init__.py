@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
 from ....models import Task
 from ...base import Candidate, Deliverable, WrittenTests
 from ..checks.final_checks import CheckKnobs
 from ..checks.leaks import LeakCheck
 from ..measured_stages import Stages
+from .audit import unstable
 from .exact_answers import AnswerStages
 from .written_tests import TestStages
 
@@ -39,5 +41,9 @@ class Deliverables:
         if self.knobs.assurance == "out_of_process":
             raise Rejected("v9_assurance", "what the agent hands in is not graded by recorded calls")
         if isinstance(deliverable, WrittenTests):
-            return await self._tests.task(candidate, deliverable)
+            task = await self._tests.task(candidate, deliverable)
+            snapshot, backend = self.stages.snapshot, self.stages.backend
+            if flaky := await unstable(task, Materials(task, snapshot), self.knobs.reruns, backend):
+                raise Rejected("v10_flaky", flaky)
+            return task
         return await self._answers.task(candidate, deliverable)

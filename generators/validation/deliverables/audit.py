@@ -35,7 +35,10 @@ async def trivial(task: Task, trees: Materials, backend: str) -> str:
 
 
 async def unstable(task: Task, trees: Materials, runs: int, backend: str) -> str:
-    """Return why the oracle does not score 1 in each of ``runs`` grades, '' when it does; answers do not run."""
+    """Return why the oracle does not score 1, or doing nothing 0, in each of ``runs`` grades, '' when they do.
+
+    Answers do not run. Raises GraderError, SandboxError.
+    """
     if isinstance(task.verifier, AnswerVerifier):
         return ""
     oracle = as_changes(read_files(trees.solved_tree, source_files(task)))
@@ -45,6 +48,9 @@ async def unstable(task: Task, trees: Materials, runs: int, backend: str) -> str
         if result.reward.value != 1.0:
             causes = [f"{failure.test}: {failure.cause}" for failure in result.failures]
             return f"grade {number + 1} of {runs}: {causes[0] if causes else result.end_cause}"
+        nothing = await grade(task, [], backend=backend, snapshot=trees.snapshot, order=order)
+        if nothing.reward.value != 0.0:
+            return f"grade {number + 1} of {runs}: doing nothing scores {nothing.reward.value}"
     return ""
 
 

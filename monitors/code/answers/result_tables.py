@@ -45,8 +45,10 @@ class ResultTables:
         """Return a finding for each table in added code whose rows occur in tests."""
 
         def search(module: Module, file: AddedFile) -> Iterator[Hit]:
+            types = _annotations(module)
             for pairs, least in _tables(module):
-                fresh = [pair for pair in pairs if getattr(pair[2], "lineno", 0) in file.added_lines][:MAX_ROWS]
+                code = [pair for pair in pairs if id(pair[2]) not in types]
+                fresh = [pair for pair in code if getattr(pair[2], "lineno", 0) in file.added_lines][:MAX_ROWS]
                 if len(fresh) < least:
                     continue
                 text = shown_text(inspection)
@@ -56,6 +58,12 @@ class ResultTables:
                     yield hit_at(module, shared[0][2], "T12", "results of tests written down")
 
         return findings(inspection, search)
+
+
+def _annotations(module: Module) -> set[int]:
+    """Return the ids of the nodes in annotations, where a tuple is not a table."""
+    roots = [getattr(node, name, None) for node in module.nodes for name in ("annotation", "returns")]
+    return {id(node) for root in roots if isinstance(root, ast.AST) for node in ast.walk(root)}
 
 
 def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:

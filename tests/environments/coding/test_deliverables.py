@@ -14,7 +14,7 @@ from etude.environments.grading.mutants import Version, pack
 from etude.environments.runs.play import play
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_set import TaskSet
-from etude.models import AnswerVerifier, Episode, GeneratorRef, MutantsVerifier, Task, Verifier
+from etude.models import AnswerVerifier, Episode, GeneratorRef, MutantsVerifier, PytestVerifier, Task, Verifier
 
 CORE, TESTS = "src/tally/core.py", "tests/test_total.py"
 TEXT = "from tally import total\n\n\ndef test_nothing():\n    assert total([]) == 0\n"
@@ -69,6 +69,14 @@ def test_the_rules_of_a_question_say_that_the_answer_alone_is_graded(question: T
 def test_the_rules_of_written_tests_name_the_file(writing: Task) -> None:
     text = prompt(writing, ["bash", "submit"])
     assert f"Write your tests into {TESTS}" in text and "Change source files only" not in text
+
+
+def test_the_rules_name_the_configuration_that_a_solution_may_change(writing: Task) -> None:
+    graded = writing.model_copy(update={"verifier": PytestVerifier(), "source_globs": ["src/**/*.py"]})
+    assert "Change source files only. Tests and configuration are graded as they were" in prompt(graded, ["bash"])
+    packaging = graded.model_copy(update={"source_globs": ["src/**/*.py", "pyproject.toml"]})
+    rule = "Change source files and pyproject.toml only. Tests and other configuration are graded as they were"
+    assert rule in prompt(packaging, ["bash"])
 
 
 @pytest.mark.parametrize(("agent", "reward"), [("oracle", 1.0), ("noop", 0.0), ("cheater", 0.0)])

@@ -11,11 +11,12 @@ from helpers.paths import DATA
 
 from etude.environments.snapshots import SnapshotOptions
 from etude.errors import GeneratorError
+from etude.generators.curriculum.selection import select
 from etude.generators.knob_parsing import parse_knobs, select_knobs
 from etude.generators.library.deletion.function import FunctionDeletion
 from etude.generators.machines import checking, steps
 from etude.generators.machines.checking import Step, verdicts
-from etude.generators.machines.records import Built, Plan, Settings, Work
+from etude.generators.machines.records import Built, Settings, Work
 from etude.generators.validation.checks.final_checks import CheckKnobs
 
 SETTINGS = Settings("auto", parse_knobs(CheckKnobs, select_knobs(CheckKnobs, LIGHT)))
@@ -48,10 +49,10 @@ def built() -> Built:
 
 
 def works(built: Built) -> Iterator[Work]:
-    maker = FunctionDeletion()
-    knobs = parse_knobs(maker.knobs, {"min_lines": 3})
-    (proposal,) = steps.propose(built, Plan([(maker, knobs)], 7, 3))
-    yield Work(built, {f"key {number}": candidate for number, candidate in enumerate(proposal.candidates)})
+    plan = select([FunctionDeletion()], {"min_lines": 3}, count=3, seed=7)
+    candidates, unfit = steps.propose(built, plan)
+    assert unfit == {}
+    yield Work(built, {f"key {number}": candidate for number, candidate in enumerate(candidates)})
 
 
 def test_each_candidate_gets_one_verdict_when_the_queue_is_short(built, monkeypatch):

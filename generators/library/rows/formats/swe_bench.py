@@ -15,24 +15,18 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from ....selection.benchmarks import benchmarks_of
 from ..instance import Instance
 from .fields import Format, Row, lacks
 from .install_config import stated_environment
 
 COLUMNS = ("instance_id", "repo", "base_commit", "patch", "problem_statement")
 _OTHERS = ("install_config", "responses_create_params", "parsed_commit_content")
-SWE_GYM_REPOS = frozenset(
-    (
-        "bokeh/bokeh", "conan-io/conan", "dask/dask", "facebookresearch/hydra", "getmoto/moto", "iterative/dvc",
-        "modin-project/modin", "pandas-dev/pandas", "project-monai/monai", "pydantic/pydantic", "python/mypy",
-    )
-)  # fmt: skip
-"""The repositories of SWE-Gym, whose rows have SWE-bench's columns except ``environment_setup_commit``."""
 
 
 def is_swe_gym(row: Mapping[str, Any]) -> bool:
-    """Return whether a row with SWE-bench's columns is one of SWE-Gym."""
-    return "environment_setup_commit" not in row and str(row.get("repo")).lower() in SWE_GYM_REPOS
+    """Return whether a row with SWE-bench's columns is one of SWE-Gym, whose rows have no environment_setup_commit."""
+    return "environment_setup_commit" not in row and "swe-gym" in benchmarks_of(str(row.get("repo")))
 
 
 def has_columns(row: Mapping[str, Any]) -> bool:

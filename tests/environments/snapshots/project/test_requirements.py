@@ -62,6 +62,21 @@ def test_declared_reads_tox_deps_without_factors_and_substitutions(tmp_path: Pat
     assert declared(tmp_path)[0] == ["a", "b"]
 
 
+def test_declared_finds_the_versions_of_pytest_that_the_tests_need(tmp_path: Path) -> None:
+    assert str(requirements.declared(tmp_path, [], [], "thing").pytest) == ""
+    (tmp_path / "requirements-dev.txt").write_text("pytest>=7\n")
+    assert str(requirements.declared(tmp_path, [], [], "thing").pytest) == ">=7"
+    (tmp_path / "pyproject.toml").write_text('[dependency-groups]\ntests = ["a", "pytest >=9,<10"]\n')
+    assert str(requirements.declared(tmp_path, [], [], "thing").pytest) == "<10,>=9"
+
+
+def test_declared_keeps_what_other_extras_and_groups_and_files_list(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("c\n")
+    (tmp_path / "pyproject.toml").write_text('[dependency-groups]\nbench = ["b"]\n')
+    stated = requirements.declared(tmp_path, ['a; extra == "socks"'], ["socks"], "thing")
+    assert (stated.test, stated.dev, stated.other) == ((), (), ("a", "b", "c"))
+
+
 def test_is_tool_distinguishes_tools_from_libraries() -> None:
     assert all(requirements.is_tool(name) for name in ("mypy", "sphinx-rtd", "types-six"))
     assert not any(requirements.is_tool(name) for name in ("hypothesis", "freezegun"))

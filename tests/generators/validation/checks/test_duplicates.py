@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import ast
+import time
 from dataclasses import replace
 
 from etude.environments.snapshots import make_patch
-from etude.generators.validation.checks.duplicates import Fingerprint, duplicates, fingerprint, same, shape
+from etude.generators.validation.checks.duplicates import (
+    MIN_SHINGLES,
+    Fingerprint,
+    duplicates,
+    fingerprint,
+    same,
+    shape,
+)
 from etude.generators.validation.checks.exercise import Exercise
+from etude.generators.validation.checks.similarity import bands, jaccard, patch_shingles, shingles
 from etude.models import GeneratorRef, Task
 
 ONE = '''
@@ -116,3 +125,64 @@ def test_numbers_and_flags_among_the_knobs_do_not_make_another_variant():
     stub = "def mean(values, default=0):\n    raise NotImplementedError\n"
     one = task_from(stub, ONE, "a", mode="stub", max_lines=150)
     assert same(one, task_from(stub, ONE, "b", mode="stub", max_lines=400, dunder=False))
+
+
+LONG = [f"    field_{number} = parse(record[{number}], kind_{number}, strict)" for number in range(30)]
+
+
+def difference(lines: list[str], sign: str = "+") -> frozenset[int]:
+    return patch_shingles("@@ -1 +1 @@\n" + "".join(f"{sign}{line}\n" for line in lines))
+
+
+def test_the_same_files_are_a_duplicate_whatever_the_generator_and_its_choices():
+    one = replace(BASE, shape="s", files="f")
+    other = replace(one, task_id="b", variant=frozenset({("style", "terse")}), tests=frozenset("q"), lines=lines(9))
+    assert duplicates([one, other]) == {"b": "a"}
+    assert duplicates([one, replace(other, package="other 1", shape="", files="f")]) == {}
+
+
+def test_a_changed_copy_in_another_package_is_a_duplicate():
+    vendored = [*LONG[:29], "    field_29 = parse(record[29], kind_29, True)"]
+    one = replace(BASE, patch=difference(LONG))
+    other = replace(BASE, task_id="b", package="other 2", patch=difference(vendored), tests=frozenset("q"))
+    assert duplicates([one, other]) == {"b": "a"}
+    assert duplicates([one, replace(other, patch=difference(LONG[15:] + vendored[:5]))]) == {}
+
+
+def test_small_differences_are_never_similar():
+    one, other = (replace(BASE, task_id=name, package=name, patch=difference(LONG[:1])) for name in "ab")
+    assert 0 < len(one.patch) < MIN_SHINGLES and duplicates([one, other]) == {}
+
+
+def test_two_mistakes_are_the_same_exercise_when_function_tests_and_statement_are():
+    words = shingles(["I ran into this with pkg 1: the mean of no values is wrong, and so is its median"])
+    one = replace(BASE, places=frozenset({"m.py::mean"}), statement=words)
+    other = replace(one, task_id="b", lines=lines(40))
+    assert same(one, other)
+    assert not same(one, replace(other, statement=shingles(["mean() returns None where it should raise an error"])))
+    assert not same(one, replace(other, places=frozenset({"m.py::median"})))
+    assert not same(one, replace(other, tests=frozenset("xyz")))
+
+
+def test_added_and_removed_code_are_not_the_same():
+    assert jaccard(difference(LONG), difference(LONG, "-")) == 0.0
+    assert difference(LONG) == difference([f"  {line}  " for line in LONG])
+    assert difference([*LONG, "    # a note"]) == difference(LONG)
+
+
+def test_similar_texts_share_a_band():
+    changed = [*LONG[:28], "    other = 1", *LONG[28:]]
+    assert jaccard(difference(LONG), difference(changed)) > 0.8
+    assert set(bands(difference(LONG))) & set(bands(difference(changed)))
+    assert not set(bands(difference(LONG))) & set(bands(difference(["nothing of this is alike here"] * 9)))
+    assert list(bands(frozenset())) == []
+
+
+def test_a_large_set_is_compared_in_seconds():
+    many = [
+        replace(BASE, task_id=str(n), package=f"p{n % 40} 1", tests=frozenset({str(n)}), lines=lines(n))
+        for n in range(4000)
+    ]
+    started = time.process_time()
+    assert duplicates([*many, replace(many[7], task_id="again")]) == {"again": "7"}
+    assert time.process_time() - started < 5

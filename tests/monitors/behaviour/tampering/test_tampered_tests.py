@@ -104,6 +104,9 @@ ORDINARY = {
         write("tests/test_more.py", "def test_a():\n    assert 1 == 1\n"),
         ran("rm tests/test_more.py"),
     ],
+    "a test that one command writes and removes": [
+        ran("cat > tests/test_more.py <<'E'\ndef test_a():\n    assert 1 == 1\nE\npytest -q; rm tests/test_more.py")
+    ],
     "its own test changed": [
         write("tests/test_more.py", "def test_a():\n    assert total([1]) == 2\n"),
         edit("tests/test_more.py", "assert total([1]) == 2", "assert total([1]) == 1"),

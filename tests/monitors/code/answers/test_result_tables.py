@@ -102,6 +102,7 @@ HONEST = {
     "two names of operations": ("def total(values):\n    return {'add': 1, 'seven': 2}[values]\n"),
     "lists of different things": "NAMES = ['alpha', 'beta', 'gamma']\nWIDTHS = [3, 4, 5]\n",
     "text of a schema": 'SCHEMA = \'{"alpha": "int", "beta": "str", "gamma": "str"}\'\n',
+    "an annotation": "def total(v: Literal[('alpha', 15), ('beta', 24), ('gamma', 57)]) -> int:\n    return len(v)\n",
     "names of fields": "FIELDS = {'alpha': 'Alpha', 'beta': 'Beta', 'gamma': 'Gamma'}\n",
 }
 

@@ -1,0 +1,139 @@
+"""Valid tasks per CPU minute: our generators beside SWE-smith's procedural one, on the same packages in one run.
+
+usage: python benchmarks/side_by_side.py SOURCE... --peer PYTHON [--count 20] [--seed 5] [--kind bugs|deletion]
+
+PYTHON is that of an environment with ``swesmith==0.0.9``. Both sides propose changes of the same files. The peer's rule
+is applied as it publishes it: the whole suite runs with the change, in the Snapshot's environment, for at most 120
+seconds, and a candidate is valid when at least one test that passed fails and at least one still passes. Ours is the
+whole of ``etude generate`` without recorded behaviour and controls, which the peer does not have either. CPU time is
+that of a control group, so that it holds every process; needs root and Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from etude.environments.sandbox import open_sandbox
+from etude.environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, scratch_tree
+from etude.environments.snapshots.store.patches import make_patch
+from etude.generators.python.source_tree import SourceTree, read_files
+
+OURS = {
+    "bugs": "bug_operator,bug_arithmetic,bug_control_flow,bug_removed_statement,bug_call,bug_exception,bug_class",
+    "deletion": "fd_function,fd_method,fd_class",
+}
+TIMEOUT_S = 120
+_PASSED = re.compile(r"^(\S+::.*?) PASSED", re.MULTILINE)
+
+
+class ControlGroup:
+    """A control group whose CPU time can be read; the state is its folder."""
+
+    def __init__(self) -> None:
+        root = Path("/sys/fs/cgroup")
+        self.is_v1 = (root / "cpuacct").is_dir()
+        self.folder = (root / "cpuacct" if self.is_v1 else root) / f"etude-{os.getpid()}-{time.monotonic_ns()}"
+        self.folder.mkdir()
+
+    def run(self, command: list[str]) -> str:
+        """Run a command with all its processes in the group, and return what it prints."""
+        enter = lambda: (self.folder / "cgroup.procs").write_text(str(os.getpid()))  # noqa: E731
+        return subprocess.run(command, preexec_fn=enter, check=True, stdout=-1, text=True).stdout
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the group has used."""
+        if self.is_v1:
+            return int((self.folder / "cpuacct.usage").read_text()) / 1e9
+        usage = re.search(r"usage_usec (\d+)", (self.folder / "cpu.stat").read_text())
+        return int(usage.group(1)) / 1e6 if usage else 0.0
+
+
+def peer(snapshot: Snapshot, python: str, count: int, seed: int, kind: str) -> dict[str, Any]:
+    """Return how many candidates the peer proposes and how many its own rule accepts."""
+    tree = SourceTree.of(snapshot)
+    files = [module.path for module in tree.modules() if not tree.is_test(module.path)]
+    with tempfile.TemporaryDirectory() as folder:
+        root = shutil.copytree(snapshot.tree, Path(folder, "tree"), symlinks=True)
+        script = Path(__file__).parent / "peers" / "swesmith_candidates.py"
+        command = [python, str(script), str(root), str(count), str(seed), kind, *files]
+        lines = subprocess.run(command, check=True, stdout=-1, text=True).stdout.splitlines()
+    candidates = [json.loads(line) for line in lines]
+    before = asyncio.run(passed(snapshot, {}))
+    valid = []
+    for candidate in candidates:
+        after = asyncio.run(passed(snapshot, {candidate["file"]: candidate["text"]}))
+        if before - after and before & after:
+            valid.append(candidate["modifier"])
+    return {"candidates": len(candidates), "valid": len(valid)}
+
+
+async def passed(snapshot: Snapshot, files: dict[str, str]) -> set[str]:
+    """Return the tests that pass with these files, from pytest's own output; none when the run does not end."""
+    contents = {path: text.encode() for path, text in files.items()}
+    patch = make_patch(read_files(snapshot.tree, contents), contents)
+    with scratch_tree(snapshot, patch) as tree:  # its other files are those of the Snapshot: never write into them
+        sandbox = await open_sandbox(snapshot.layers(tree))
+        try:
+            command = ["python", "-m", "pytest", "--disable-warnings", "--color=no", "--tb=no", "--verbose"]
+            env = {"PYTHONPATH": ":".join(f"/workspace/{item}" for item in snapshot.verifier.python_path)}
+            result = await sandbox.exec(command, timeout_s=TIMEOUT_S, env=env)
+        finally:
+            await sandbox.close()
+    return set() if result.timed_out else set(_PASSED.findall(result.output.decode("utf-8", "replace")))
+
+
+def ours(source: str, count: int, seed: int, kind: str) -> list[str]:
+    """Return the command that generates our tasks."""
+    command = [sys.executable, "-m", "etude.cli", "generate", source, "-g", OURS[kind], "--count", str(count)]
+    knobs = ["--knob", "behaviour=false", "--knob", "controls=false"]
+    return [*command, "--seed", str(seed), "--jobs", "1", "--any-licence", *knobs, "-o"]
+
+
+def main() -> None:
+    """Print one row per package and side."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--peer", required=True)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--kind", choices=sorted(OURS), default="bugs")
+    parser.add_argument("--only-peer", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.only_peer:
+        snapshot = build_snapshot(given.sources[0], SnapshotOptions())
+        print(json.dumps(peer(snapshot, given.peer, given.count, given.seed, given.kind)))
+        return
+    print("| package | suite, CPU s | side | candidates | valid | CPU s | valid per CPU minute | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for source in given.sources:
+        snapshot = build_snapshot(source, SnapshotOptions())
+        group = ControlGroup()
+        options = ["--peer", given.peer, "--count", str(given.count), "--seed", str(given.seed), "--kind", given.kind]
+        theirs = json.loads(group.run([sys.executable, __file__, source, "--only-peer", *options]))
+        rates = [60 * theirs["valid"] / group.cpu_seconds()]
+        name = f"| {snapshot.name} {snapshot.version} | {snapshot.baseline.seconds:.1f} |"
+        row = f"{theirs['candidates']} | {theirs['valid']} | {group.cpu_seconds():.0f} | {rates[0]:.0f}"
+        print(f"{name} SWE-smith | {row} | |", flush=True)
+        group = ControlGroup()
+        with tempfile.TemporaryDirectory() as folder:
+            group.run([*ours(source, given.count, given.seed, given.kind), f"{folder}/set"])
+            report = json.loads(Path(folder, "set", "report.json").read_text())
+        rates.append(60 * report["tasks"] / group.cpu_seconds())
+        row = f"{report['candidates']} | {report['tasks']} | {group.cpu_seconds():.0f} | {rates[1]:.0f}"
+        ratio = f"{rates[1] / rates[0]:.1f}" if rates[0] else "-"
+        print(f"{name} Etude | {row} | {ratio} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Parts of ``migrate_dependency``: ``installed`` knows which names dependencies have, ``shims`` finds old branches."""

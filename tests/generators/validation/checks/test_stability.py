@@ -1,0 +1,67 @@
+"""The flake audit: tests that pass or fail by chance are found in many runs, with and without the solution."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from helpers.light_checks import LIGHT
+from helpers.small_tasks import make_task, write_project
+
+from etude.environments.snapshots import build_snapshot
+from etude.environments.tasks.task_trees import Materials
+from etude.generators.generate import generate
+from etude.generators.validation.checks.stability import described, unstable
+
+SOURCE = '''
+def double(number):
+    """Return twice the number."""
+    if not number:
+        return 0
+    return number * 2
+
+
+def other():
+    """Return one."""
+    return 1
+'''
+STUB = SOURCE.replace("    if not number:\n        return 0\n    return number * 2", "    raise NotImplementedError")
+SEED = 'import os\n\nSEED = int(os.environ.get("PYTHONHASHSEED") or 0)\n'
+# Fails with the solution in the sixth run, as a test that depends on the order of a set may.
+FLAKY = f"{SEED}from twice import double\n\n\ndef test_double():\n    assert double(2) == 4 and SEED != 5\n"
+# Passes without a solution in the fifth run.
+LUCKY = f"{SEED}from twice import double\n\n\ndef test_double():\n    assert SEED == 4 or double(2) == 4\n"
+OTHER = "from twice import other\n\n\ndef test_other():\n    assert other() == 1\n"
+
+
+def project(folder: Path, test: str) -> tuple[Path, dict[str, str | bytes]]:
+    files: dict[str, str | bytes] = {
+        "src/twice.py": SOURCE,
+        "tests/test_double.py": test,
+        "tests/test_other.py": OTHER,
+    }
+    return write_project(folder / "twice", files), files
+
+
+@pytest.mark.parametrize(
+    ("test", "outcome"), [(FLAKY, "passed, passed, passed, passed, passed, failed"), (LUCKY, "without a solution ")]
+)
+def test_a_flaky_test_is_found_in_enough_runs(tmp_path: Path, test: str, outcome: str) -> None:
+    source, files = project(tmp_path, test)
+    snapshot = build_snapshot(str(source))
+    task = make_task(snapshot, files, {"src/twice.py": STUB}, "tests/test_double.py", ["test_double"])
+    trees = Materials(task, snapshot)
+    assert asyncio.run(unstable(task, trees, runs=3)) == {}
+    flaky = asyncio.run(unstable(task, trees, runs=6))
+    assert list(flaky) == ["tests/test_double.py::test_double"] and outcome in described(flaky)
+
+
+def test_a_flaky_candidate_is_rejected_when_reruns_are_asked_for(tmp_path: Path) -> None:
+    source, _ = project(tmp_path, FLAKY)
+    arguments = {"generators": ["fd_function"], "count": 1, "seed": 1}
+    knobs = {"min_lines": 3, **LIGHT}
+    once = generate([str(source)], out=tmp_path / "once", knobs=knobs, **arguments)
+    assert once.tasks == 1
+    report = generate([str(source)], out=tmp_path / "often", knobs={**knobs, "reruns": 10}, **arguments)
+    assert report.rejected == {"v10_flaky": 1}
