@@ -125,9 +125,11 @@ async def run_episodes(
         if url is not None and todo and players is None:
             await _reach(url)
         with journal:
-            if todo:
-                write_played_tasks(out, chosen)
-            rows = {**journal.done, **await _play_all(run, journal, todo, len(planned), jobs, progress)}
+            try:
+                rows = {**journal.done, **await _play_all(run, journal, todo, len(planned), jobs, progress)}
+            finally:
+                if todo and out.is_dir():
+                    write_played_tasks(out, chosen)
     finally:
         if run.llm is not None:
             await run.llm.close()

@@ -15,6 +15,8 @@ from etude.environments.tasks.task_set import TaskSet
 from etude.errors import GeneratorError
 from etude.generators.generate import generate
 
+pytestmark = pytest.mark.slow
+
 GENERATORS = ["bug_operator", "fd_function"]
 
 

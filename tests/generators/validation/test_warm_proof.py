@@ -15,11 +15,11 @@ from etude.generators.base import Candidate, HiddenTests
 from etude.generators.engine.screening import screen
 from etude.generators.engine.warm_suite import WarmSuite
 from etude.generators.library.mutation.bug_report import BugReport
+from etude.generators.machines.steps import _judged
 from etude.generators.python.source_tree import SourceTree
 from etude.generators.validation.checks.final_checks import CheckKnobs
 from etude.generators.validation.pipeline import Validator
 from etude.generators.validation.warm_proof import WarmProof, only_removes
-from etude.generators.workers import _judged
 from etude.models import GeneratorRef, Task
 
 CORE = """\
