@@ -13,7 +13,7 @@ from .steps import Done, judge, screened
 BATCH = 64
 """Candidates that are screened together: the package is imported and its tests are collected once for them."""
 GROUP = 16
-"""Candidates that are judged side by side, so that their later trials share a process too."""
+"""Most candidates that are judged side by side, so that their later trials share a process too."""
 AHEAD = 2
 """Steps per processor that are submitted at the same time, so that no processor waits for the next one."""
 
@@ -30,6 +30,10 @@ class Step:
 
 class Queue(Protocol):
     """A bounded queue of steps that run elsewhere."""
+
+    def processors(self) -> int:
+        """Return how many steps can run at the same time."""
+        ...
 
     def has_room(self) -> bool:
         """Return whether another step may be submitted now."""
@@ -80,8 +84,9 @@ def verdicts(works: Iterable[Work], queue: Queue, settings: Settings) -> Iterato
             else:
                 screening_cpu[key] = cpu
                 passed.append((key, (candidate, result.run)))
-        for start in range(0, len(passed), GROUP):
-            keys, group = zip(*passed[start : start + GROUP], strict=True)
+        size = min(GROUP, -(-len(passed) // queue.processors()))  # no processor is without work
+        for start in range(0, len(passed), max(1, size)):
+            keys, group = zip(*passed[start : start + size], strict=True)
             survivors.append(Step(judge, step.built, (group, settings), keys))
 
 

@@ -24,8 +24,12 @@ class PoolQueue:
     """A queue whose steps run in a pool of processes."""
 
     def __init__(self, pool: ProcessPoolExecutor, jobs: int) -> None:
-        self._pool, self._most = pool, AHEAD * jobs
+        self._pool, self._jobs, self._most = pool, jobs, AHEAD * jobs
         self._running: dict[Future[steps.Done], Step] = {}
+
+    def processors(self) -> int:
+        """Return how many steps can run at the same time."""
+        return self._jobs
 
     def has_room(self) -> bool:
         """Return whether another step may be submitted now."""

@@ -106,6 +106,10 @@ class RayCluster:
 
     # --- The bounded queue of ``checking`` --------------------------------------------------------------------
 
+    def processors(self) -> int:
+        """Return how many processors the cluster has now, at least one."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 0)))
+
     def has_room(self) -> bool:
         """Return whether another step may be submitted now; nodes may come and go."""
         return sum(step is not None for step in self._running.values()) < self._most()
@@ -129,7 +133,7 @@ class RayCluster:
     # --- Tasks of Ray -----------------------------------------------------------------------------------------
 
     def _most(self) -> int:
-        return AHEAD * max(1, int(self._ray.cluster_resources().get("CPU", 0)))
+        return AHEAD * self.processors()
 
     def _call(self, step: Callable[..., Any], built: Built | None, arguments: tuple[Any, ...]) -> Any:
         return self._remote.remote(__version__, step, built, arguments)

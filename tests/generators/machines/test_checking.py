@@ -27,6 +27,10 @@ class HereQueue:
 
     def __init__(self, most: int) -> None:
         self.most, self.waiting, self.longest = most, deque[Step](), 0
+        self.groups: list[int] = []  # sizes of the groups that were judged together
+
+    def processors(self) -> int:
+        return 2
 
     def has_room(self) -> bool:
         return len(self.waiting) < self.most
@@ -36,6 +40,7 @@ class HereQueue:
 
     def submit(self, step: Step) -> None:
         self.waiting.append(step)
+        self.groups += [len(step.keys)] if step.run is steps.judge else []
         self.longest = max(self.longest, len(self.waiting))
 
     def next_done(self) -> tuple[Step, steps.Done]:
@@ -62,6 +67,12 @@ def test_each_candidate_gets_one_verdict_when_the_queue_is_short(built, monkeypa
     assert sorted(item.key for item in judged) == ["key 0", "key 1", "key 2"]
     assert queue.longest == 2
     assert all(item.cpu_seconds > 0 for item in judged)
+
+
+def test_a_group_is_small_enough_that_every_processor_gets_one(built):
+    queue = HereQueue(9)
+    assert len(list(verdicts(works(built), queue, SETTINGS))) == 3
+    assert queue.groups == [2, 1]
 
 
 def test_a_snapshot_is_refused_when_other_tests_pass_on_this_machine(built):
