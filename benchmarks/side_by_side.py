@@ -48,8 +48,10 @@ class ControlGroup:
 
     def run(self, command: list[str]) -> str:
         """Run a command with all its processes in the group, and return what it prints."""
-        enter = lambda: (self.folder / "cgroup.procs").write_text(str(os.getpid()))  # noqa: E731
-        return subprocess.run(command, preexec_fn=enter, check=True, stdout=-1, text=True).stdout
+        return subprocess.run(command, preexec_fn=self._enter, check=True, stdout=-1, text=True).stdout
+
+    def _enter(self) -> None:
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the group has used."""

@@ -248,6 +248,7 @@ class Watch:
         self.test = ""
         self.processes: set[str] = set()
         self.fixtures: set[int] = set()
+        self.starting: list[int] = []  # fixtures of a wider scope that are set up now, the outer ones first
 
     def start(self) -> None:
         """Begin to watch; a process cannot end it."""
@@ -263,12 +264,18 @@ class Watch:
         if not self.active or fixture.scope == "function":
             return lambda: None
 
-        def profile(frame: types.FrameType, event: str, _: Any) -> None:
-            if event == "call" and frame.f_code.co_filename in self.sources:
-                self.fixtures.add(id(fixture))
+        self.starting.append(id(fixture))
+        sys.setprofile(self._profile)
+        return self._finish
 
-        sys.setprofile(profile)
-        return lambda: sys.setprofile(None)
+    def _profile(self, frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename in self.sources:
+            self.fixtures.update(self.starting)
+
+    def _finish(self) -> None:
+        self.starting.pop()
+        if not self.starting:
+            sys.setprofile(None)
 
     def sharing(self, items: list[Any]) -> list[list[str]]:
         """Return the tests that use each of these fixtures."""

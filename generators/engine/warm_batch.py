@@ -1,7 +1,7 @@
 """Trials of several candidates that are judged side by side, made together in one warm run.
 
-Starting a warm run costs far more than a trial. Each candidate is judged by a coroutine of its own, and only one of
-them works at a time. One that needs trials waits; when all of them wait or have ended, one run serves them all.
+Starting a warm run costs far more than a trial. Each candidate is judged by its own coroutine, and only one of them
+works at a time. One that needs trials waits; when all of them wait or have ended, one run serves them all.
 """
 
 from __future__ import annotations

@@ -50,6 +50,17 @@ def numbers():
     return table(4)
 
 
+@pytest.fixture(scope="module")
+def sizes():
+    return 3
+
+
+@pytest.fixture(scope="module")
+def labels(request):
+    size = request.getfixturevalue("sizes")
+    return [label(number) for number in range(size)]
+
+
 def test_scaled():
     assert scaled(2) == 6
 
@@ -68,6 +79,14 @@ def test_values(numbers):
 
 def test_label():
     assert label(1) == "<1>"
+
+
+def test_labels(labels):
+    assert len(labels) == 3
+
+
+def test_first_label(labels):
+    assert labels[0] == "<0>"
 
 
 def test_program():
@@ -137,7 +156,7 @@ def test_warm_runs_give_the_rows_of_whole_runs(snapshot: Snapshot, monkeypatch: 
     assert len(cold) == len(CHANGES) and runs >= len(CHANGES)
     warm, runs = rows(snapshot, monkeypatch, warm=True)
     assert warm == cold and runs == 0
-    assert [len(task.FAIL_TO_PASS) for task in warm] == [3, 1, 1]  # the program's test among the first three
+    assert [len(task.FAIL_TO_PASS) for task in warm] == [3, 1, 2]  # the program's test among the first three
 
 
 def test_tests_that_share_a_fixture_and_tests_that_start_processes_are_known(snapshot: Snapshot) -> None:
@@ -146,6 +165,7 @@ def test_tests_that_share_a_fixture_and_tests_that_start_processes_are_known(sna
     file = "tests/test_core.py::"
     assert survey.processes == {file + "test_program"}
     assert survey.closure([file + "test_length"]) == {file + "test_length", file + "test_values"}
+    assert survey.closure([file + "test_labels"]) == {file + "test_labels", file + "test_first_label"}
     assert survey.closure([file + "test_label"]) == {file + "test_label"}
 
 
