@@ -159,7 +159,7 @@ class WarmSuite:
     async def _records(self, tree: Path, trials: list[Trial], tests: list[str]) -> dict[str, dict[str, Any]]:
         limit = suite_limit(self.snapshot)
         bounds = {"extra_s": CPU_EXTRA_S, "factor": CPU_FACTOR, "control_s": limit}
-        job = {"tests": tests, "order": "given", "coverage": [], **bounds}
+        job = {"tests": tests, "order": "given", "coverage": [], "tracebacks": False, **bounds}
         job["sources"] = sorted(self.snapshot.baseline.lines)
         job["trials"] = [_job(tree, trial) for trial in trials]
         parts = [Path(__file__).with_name("trials_plugin.py").read_text(encoding="utf-8")]

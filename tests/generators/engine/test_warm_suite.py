@@ -223,6 +223,15 @@ def test_a_trial_whose_tests_do_not_pass_on_the_unchanged_package_proves_nothing
     assert asyncio.run(WarmSuite(snapshot).run([trial]))[0].cause == "unsteady"
 
 
+def test_failing_tests_of_a_large_file_do_not_use_up_the_time_of_a_trial(tmp_path: Path) -> None:
+    helpers = "".join(f"\n\ndef helper_{number}(value):\n    return [value, {number}]\n" for number in range(3000))
+    many = "\n\n@pytest.mark.parametrize('n', range(100))\ndef test_many(n):\n    assert pairs([n]) == [(n, n + 1)]\n"
+    test = "import pytest\n\nfrom abacus.core import pairs\n" + helpers + many
+    snapshot = snapshot_of(tmp_path / "abacus", {**FILES, "tests/test_large.py": test})
+    (result,) = run(snapshot, ("value + 1", "value + 2"))
+    assert len(failed(result)) == 101
+
+
 def compare(snapshot: Snapshot, changed: list[bytes]) -> int:
     """Check each warm outcome against a run in a process of its own; return how many were conclusive."""
     trials = [Trial({MODULE: source}, snapshot.baseline.passed) for source in changed]
