@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 import types
 from collections import Counter
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .source import SyntaxSpans, compiled, parse
+from .source import Span, SyntaxSpans, compiled, parse
 
 P = TypeVar("P")
 
@@ -37,8 +38,17 @@ class Mutant:
         return self.original[: self.start] + self.text + self.original[self.end :]
 
     def changes_code(self) -> bool:
-        """Return whether the source compiles, and to other code than the original."""
-        return _code(self.source) not in (None, _code(self.original))
+        """Return whether the source compiles, and to other code than the original.
+
+        Only the statement of the module that holds the mistake is compiled.
+        """
+        whole = (0, len(self.original))
+        start, end = next((part for part in _statements(self.original) if self._is_in(part)), whole)
+        mutated = self.original[start : self.start] + self.text + self.original[self.end : end]
+        return _code(mutated) not in (None, _code(self.original[start:end]))
+
+    def _is_in(self, part: Span) -> bool:
+        return part[0] <= self.start and self.end <= part[1]
 
 
 COMPARISONS = {
@@ -87,6 +97,12 @@ def possible_mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
     return sorted(unordered, key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))
 
 
+def chosen_mutants(pool: list[tuple[P, Mutant]], most: int) -> list[tuple[P, Mutant]]:
+    """Return up to ``most`` mutants that compile to other code, each kind in turn; no more of the pool is compiled."""
+    in_turn = each_kind_in_turn(pool, len(pool))
+    return list(itertools.islice((item for item in in_turn if item[1].changes_code()), most))
+
+
 def each_kind_in_turn(pool: list[tuple[P, Mutant]], most: int) -> list[tuple[P, Mutant]]:
     """Return up to ``most`` mutants with their places: the first of each kind of mistake, then the second of each."""
     turns: Counter[str] = Counter()
@@ -98,6 +114,22 @@ def each_kind_in_turn(pool: list[tuple[P, Mutant]], most: int) -> list[tuple[P, 
 
 
 @functools.lru_cache(maxsize=16)
+def _statements(source: bytes) -> list[Span]:
+    """Return the byte spans of a module's statements, whole lines each; none where a part cannot be compiled alone."""
+    lines = source.splitlines(keepends=True)
+    if b"coding" in b"".join(lines[:2]) or source.startswith(b"\xef\xbb\xbf") or b"\r" in source or b"\f" in source:
+        return []
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    spans = []
+    for node in parse(source).body:
+        first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+        spans.append((starts[first - 1], starts[node.end_lineno or first]))
+    return spans
+
+
+@functools.lru_cache(maxsize=64)
 def _code(source: bytes) -> object:
     """Return what the source compiles to, without line numbers; None when it does not compile."""
     try:

@@ -8,7 +8,7 @@ from .....environments.rng import stream
 from .....environments.tasks.task_trees import Materials
 from .....models import Task
 from ....engine.warm_batch import WarmBatch
-from ....python.mutants import Mutant, each_kind_in_turn, mutants
+from ....python.mutants import Mutant, chosen_mutants, possible_mutants
 from ..exercise import Exercise
 from .attempts import passing_attempts
 
@@ -31,10 +31,10 @@ def sample(task: Task, exercise: Exercise, most: int) -> list[tuple[str, Mutant]
         (path, mutant)
         for path, lines in sources.items()
         if path in exercise.after
-        for mutant in mutants(exercise.after[path], lines)
+        for mutant in possible_mutants(exercise.after[path], lines)
     ]
     stream(task.generator.seed, "mutants", task.task_id).shuffle(pool)
-    return each_kind_in_turn(pool, most)
+    return chosen_mutants(pool, most)
 
 
 async def strength(
