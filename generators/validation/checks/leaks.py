@@ -25,7 +25,8 @@ WORKSPACE = "workspace"
 COMMON_WORD = 20
 """A word in at least this many documents of the shared layers says nothing about the package."""
 MAX_PROSE = 1 << 20
-_PROSE = (".rst", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml")
+_PROSE = (".rst", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".html", ".htm", ".adoc", ".tex", ".texi")
+_MANUAL_PAGE = re.compile(r"[\w-]+\.[1-8]")
 _TRANSLATIONS = (".pot", ".po", ".mo")
 _PROSE_NAMES = ("README", "CHANGE", "HISTORY", "NEWS", "AUTHORS", "CONTRIBUT", "RELEASE", "TODO", "LICEN", "COPYING")
 _USR = Path("/usr")
@@ -108,7 +109,7 @@ def task_needles(
 def is_prose(name: str) -> bool:
     """Return whether a file of this name is a document or a table of messages, which may quote a removed text."""
     is_document = "." not in name and name.upper().startswith(_PROSE_NAMES)
-    return is_document or name.endswith((*_PROSE, *_TRANSLATIONS))
+    return is_document or name.endswith((*_PROSE, *_TRANSLATIONS)) or _MANUAL_PAGE.fullmatch(name) is not None
 
 
 def _read(path: Path) -> bytes:

@@ -14,13 +14,28 @@ from etude.generators.validation.checks.leaks import compiled_copy, is_prose, ta
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "index.rst", "setup.cfg", "CHANGELOG", "AUTHORS", "Changes", "messages.pot", "de.po", "de.mo"]
+    "name",
+    [
+        "README.md",
+        "index.rst",
+        "setup.cfg",
+        "CHANGELOG",
+        "AUTHORS",
+        "Changes",
+        "messages.pot",
+        "de.po",
+        "de.mo",
+        "tally.1",
+        "index.html",
+    ],
 )
 def test_documents_and_translations_are_prose(name: str) -> None:
     assert is_prose(name)
 
 
-@pytest.mark.parametrize("name", ["module.py", "data.bin", "CHANGELOG.orig", "README.pyc", "cache", ".readme"])
+@pytest.mark.parametrize(
+    "name", ["libtally.so.1", "module.py", "data.bin", "CHANGELOG.orig", "README.pyc", "cache", ".readme"]
+)
 def test_a_file_is_not_prose_when_it_may_hold_code(name: str) -> None:
     assert not is_prose(name)
 
