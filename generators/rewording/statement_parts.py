@@ -12,6 +12,8 @@ _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(.*)")
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _TECHNICAL = re.compile(r"[\d_=<>]|\w[.\\(]\w|[a-z][A-Z]|^(?:True|False|None)$")
+_JOINT = re.compile(r"[—–/*]|(?<=\w)-(?=\w)")
+_EMPHASIS = re.compile(r"^_([^_]+)_$")
 _PUNCTUATION = ".,;:!?()[]{}\"“”‘’'*…"
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.k.a"})
 
@@ -35,7 +37,8 @@ class Part:
     @property
     def technical_words(self) -> list[str]:
         """Return the words outside code spans that are names, versions, numbers or constants of Python."""
-        tokens = [token.strip(_PUNCTUATION) for token in _SPAN.sub(" ", self.text).split()]
+        prose = _JOINT.sub(" ", _SPAN.sub(" ", self.text))
+        tokens = [_EMPHASIS.sub(r"\1", token.strip(_PUNCTUATION)) for token in prose.split()]
         tokens = [re.sub(r"['’]s$", "", token) for token in tokens]
         return [token for token in tokens if _TECHNICAL.search(token) and token.lower() not in _ABBREVIATIONS]
 

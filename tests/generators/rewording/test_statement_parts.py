@@ -52,6 +52,11 @@ def test_a_block_that_is_not_closed_reaches_to_the_end() -> None:
         ("It raises KeyError (see scales.notes), not None.", [], ["KeyError", "scales.notes", "None"]),
         ("Two of 3 cases, e.g. with snake_case's value.", [], ["3", "snake_case"]),
         ("The check x == y is wrong; a<b too.", [], ["==", "a<b"]),
+        (
+            "A KeyError—it is **1.2.0**-only and/or _really_ ValueError-like, with -1.",
+            [],
+            ["KeyError", "1.2.0", "ValueError", "-1"],
+        ),
         ("Nothing technical here. It is plain!", [], []),
     ],
 )
