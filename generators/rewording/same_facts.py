@@ -66,9 +66,8 @@ def _missing(task: Task, text: str, before: Sequence[Part], after: Sequence[Part
         else:
             yield from (fact for fact in facts if not _states(squeezed, fact))
     for item in task.interface:
-        yield from (
-            name for name in (item.name, item.signature) if squeeze(name) in old and not _states(squeezed, name)
-        )
+        names = (item.name, item.signature)
+        yield from (name for name in names if _states(old, name) and not _states(squeezed, name))
     new = task.model_copy(update={"problem_statement": text})
     yield from sorted(documented_errors(task) - documented_errors(new))
     if promises_truth_value(task) and not promises_truth_value(new):

@@ -203,6 +203,20 @@ def test_a_run_whose_endpoint_fails_is_resumed(sample, make_set, endpoints, tmp_
     assert (tmp_path / "tasks.jsonl").read_bytes() == (out / "tasks.jsonl").read_bytes()
 
 
+def test_a_refused_request_and_an_answer_without_a_statement_concern_one_task(make_set, endpoints, tmp_path) -> None:
+    def script(number: int, body: dict[str, Any]) -> Any:
+        statement = statement_in(body)
+        if "shades.darken" in statement:
+            return endpoints.fail(400, "too long")
+        return endpoints.say("I would rather not." if "shades.spread" in statement else answer_to(body))
+
+    with endpoints.serving(script) as server:
+        report = make_set(tmp_path, server.url)
+    assert report.rewriting.rewritten == 1
+    assert report.rewriting.retained == {"llm_failed": 1, "no_statement": 1}
+    assert report.rewriting.refused == {"llm_failed": 1, "no_statement": 2}
+
+
 def test_rewriting_needs_an_endpoint_and_its_key_before_any_work(source, tmp_path, monkeypatch) -> None:
     arguments: dict[str, Any] = {"generators": ["fd_function"], "count": 1, "seed": 0, "rewrite": True}
     with pytest.raises(GeneratorError, match="name its endpoint with --llm URL --model NAME"):

@@ -137,3 +137,8 @@ def test_a_promise_of_a_truth_value_stays() -> None:
 @pytest.mark.parametrize("text", ["Fix it.\n", "word " * 400])
 def test_a_text_of_another_length_is_refused(text: str) -> None:
     assert "length" in reasons(text)
+
+
+def test_a_name_that_is_only_the_beginning_of_a_stated_one_is_not_demanded() -> None:
+    item = InterfaceItem(name="scales.pattern", kind="attribute")
+    assert reasons(GOOD, item) == {}
