@@ -54,6 +54,8 @@ RENAMED_FROM, RENAMED_NAMES = "renamed_from", "renamed_names"
 """Features of a task whose code has other names: the task it was made from, and the number of renamed identifiers."""
 RECORD_LACKS = "record_lacks"
 """Feature of a task with assurance ``in_process``: the requirement that its recorded calls do not meet."""
+REWRITTEN_BY = "rewritten_by"
+"""Feature of a task whose statement a language model wrote in its own words: the name of the model."""
 SECRET_FEATURES = frozenset({IMPOSSIBLE, TWIN_OF, CHANGED_TEST, RENAMED_FROM, RENAMED_NAMES, RECORD_LACKS})
 """Features that are left out of a task's public part."""
 

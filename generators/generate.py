@@ -28,6 +28,7 @@ from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
 from .output.report import Counts, Report
+from .rewording.reworded_rows import with_rewritten_statements
 from .selection.apply import selection_report, with_splits
 from .selection.overlap import RowIndex
 from .selection.splits import SplitRules
@@ -56,6 +57,7 @@ def generate(
     rules: SplitRules | None = None,
     overlap: Sequence[Path] = (),
     endpoint: ModelEndpoint | None = None,
+    rewrite: bool = False,
     difficulty: str = "",
     curriculum: Path | None = None,
     ray: str | None = None,
@@ -71,13 +73,15 @@ def generate(
     With ``obfuscate`` each task is followed by its renamed twin, with ``impossible`` by its impossible twin, where it
     has one (see ``twins``). ``rules`` put the tasks into splits, and the report says what they share with the rows in
     the files ``overlap`` (see ``selection``). Generators that ask a language model ask ``endpoint``; its answers are
-    recorded in ``out/answers.jsonl`` and not asked for again. ``difficulty`` leaves out tasks of another predicted
+    recorded in ``out/answers.jsonl`` and not asked for again. With ``rewrite`` it also writes the statements of all
+    tasks in its own words (see ``rewording``). ``difficulty`` leaves out tasks of another predicted
     difficulty (see ``curriculum.band``); ``curriculum`` is a folder of runs whose solve rates decide which settings of
     the generators are asked for. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does
     not fit a source is left out, and the report says why. Raises SnapshotError, UnknownName, RowError, and
     GeneratorError when there is nothing to propose.
     """
     started = time.monotonic()
+    editor = _editor(endpoint, out) if rewrite else None
     rules = rules or SplitRules()
     indexes = [RowIndex(path) for path in overlap]
     makers, check_knobs = _makers(generators, knobs or {})
@@ -96,6 +100,7 @@ def generate(
         **({"obfuscate": True} if obfuscate else {}),
         **({"selection": selection} if (selection := rules.changed()) else {}),
         **({"model": endpoint.model} if endpoint else {}),
+        **({"rewrite": True} if rewrite else {}),
         **requested.request,
     }
     refuse_foreign(out, request)
@@ -111,6 +116,9 @@ def generate(
         tasks = [(row.task, by_digest[row.task.snapshot.digest]) for row in rows if row.task and row.task.snapshot]
         rows = without_duplicates(rows, machines.fingerprints(tasks))
     rows = with_splits(requested.within_band(rows), rules)
+    opened = {item.digest: open_snapshot(item.ref) for item in snapshots} if obfuscate or impossible or editor else {}
+    if editor:
+        rows = asyncio.run(with_rewritten_statements(rows, opened, editor, report.rewriting, progress))
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
@@ -118,7 +126,6 @@ def generate(
     if requested.plan is not None:
         report.curriculum = requested.plan.report()
     report.selection = selection_report([row.task for row in rows if row.task], rules, indexes)
-    opened = {built.digest: open_snapshot(built.ref) for built in snapshots} if obfuscate or impossible else {}
     if obfuscate:
         rows = asyncio.run(with_renamed_twins(rows, opened, backend, jobs, report.renamed, progress))
     if impossible:
@@ -162,6 +169,15 @@ def _connect(makers: list[Generator], endpoint: ModelEndpoint | None, out: Path,
             maker.endpoint = replace(endpoint, answers=out / ANSWERS) if endpoint else None
             if not optional:
                 maker.required_endpoint()
+
+
+def _editor(endpoint: ModelEndpoint | None, out: Path) -> ModelEndpoint:
+    """Return the endpoint that rewrites statements. Raises GeneratorError without one, LLMError without its key."""
+    if endpoint is None:
+        raise GeneratorError("a language model rewrites statements; name its endpoint with --llm URL --model NAME")
+    editor = replace(endpoint, answers=out / ANSWERS)
+    editor.client()  # a missing key must not cost the work before
+    return editor
 
 
 def _built(

@@ -40,10 +40,17 @@ class ModelEndpoint:
         """
         return asyncio.run(self._ask(messages, options))
 
-    async def _ask(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
+    def client(self, **options: Any) -> LLM:
+        """Return a client that records its answers, for several questions; ``options`` are added to each request.
+
+        Raises LLMError.
+        """
         cassette = None if self.answers is None else Cassette(self.answers, record=True)
         key = key_from(self.api_key_env, self.url)
-        async with LLM(self.model, self.url, key, cassette=cassette, options=options) as llm:
+        return LLM(self.model, self.url, key, cassette=cassette, options=options)
+
+    async def _ask(self, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str:
+        async with self.client(**options) as llm:
             reply = await llm.chat(messages)
         text = reply.message.get("content")
         return text if isinstance(text, str) else ""

@@ -99,6 +99,10 @@ def generate(
     ] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="Name of that model, as the endpoint knows it.")] = "",
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    rewrite: Annotated[
+        bool,
+        typer.Option("--rewrite", help="Let that model write the statements in its own words; see docs/statements.md."),
+    ] = False,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
@@ -118,6 +122,8 @@ def generate(
         if impossible or obfuscate:
             option = "--impossible" if impossible else "--obfuscate"
             raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint=option)
+        if rewrite:
+            raise typer.BadParameter("statements of a data set stay as they are", param_hint="--rewrite")
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
         return
     knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
@@ -130,6 +136,8 @@ def generate(
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
     if bool(llm) != bool(model):
         raise typer.BadParameter("give an endpoint and its model: --llm URL --model NAME", param_hint="--llm")
+    if rewrite and not llm:
+        raise typer.BadParameter("name the model that rewrites: --llm URL --model NAME", param_hint="--rewrite")
     from ...generators.generate import generate as make_tasks
     from ...generators.model_endpoint import ModelEndpoint
     from ...generators.selection.splits import SplitRules
@@ -153,6 +161,7 @@ def generate(
             rules=rules,
             overlap=overlap or (),
             endpoint=ModelEndpoint(llm, model, api_key_env) if llm else None,
+            rewrite=rewrite,
             difficulty=difficulty,
             curriculum=curriculum,
             ray=ray,
@@ -170,6 +179,10 @@ def generate(
         print(_curriculum_text(report.curriculum))
         if report.curriculum["warning"]:
             console.show_warning(report.curriculum["warning"])
+    if rewrite and not as_json:
+        retained = console.counted(report.rewriting.retained)
+        reasons = f" (as generated: {retained})" if retained else ""
+        print(f"statements rewritten by {model}: {report.rewriting.rewritten} of {report.tasks}{reasons}")
     if impossible and not as_json:
         print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
     if obfuscate and not as_json:

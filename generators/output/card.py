@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from ...environments.snapshots import Recipe
-from ...models import IMPOSSIBLE, RECORD_LACKS, RENAMED_FROM, Task
+from ...models import IMPOSSIBLE, RECORD_LACKS, RENAMED_FROM, REWRITTEN_BY, Task
 
 # SPDX name to the Hub's name.
 _HUB = {
@@ -151,6 +151,8 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
     splits = Counter(task.split for task in tasks)
     yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"
     yield from _selection(report.get("selection", {}))
+    if (rewriting := report.get("rewriting", {})).get("model"):
+        yield f"| statements in the words of `{rewriting['model']}` | {rewriting['rewritten']} tasks |"
     for package, part in report.get("renamed", {}).get("packages", {}).items():
         yield f"| identifiers renamed for twins of {package} | {part['renamed']} of {part['identifiers']} |"
     if tasks:
@@ -201,6 +203,12 @@ def _limits(tasks: Sequence[Task]) -> Iterator[str]:
         yield (
             f"- {renamed} tasks are renamed twins (`features.{RENAMED_FROM}` names the original): the same exercise "
             "under other names. `etude run` reports the difference in solve rate as `recall`; train on one side alone."
+        )
+    reworded = sum(REWRITTEN_BY in task.features for task in tasks)
+    if reworded:
+        yield (
+            f"- A language model wrote {reworded} statements in its own words (`features.{REWRITTEN_BY}` names it). "
+            "Names, code, numbers and listed behaviours were compared with the generated text; meaning was not."
         )
     yield "- The packages are public: a model may have seen the solutions in training."
     yield "- Played on Linux with the Python versions above; other platforms need a set of their own."

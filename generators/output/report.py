@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..machines.records import BuildCost
+from ..rewording.reworded_rows import RewritingReport
 from ..selection.apply import SelectionReport
 from ..twins.renamed.renamed_rows import RenamedReport
 from .publish import Row
@@ -44,6 +45,7 @@ class Report(Counts):
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
     curriculum: dict[str, Any] = field(default_factory=dict)  # what `--curriculum` asked for, and why
     renamed: RenamedReport = field(default_factory=RenamedReport)  # renamed twins, and what was renamed for them
+    rewriting: RewritingReport = field(default_factory=RewritingReport)  # statements in the words of a model
     selection: SelectionReport = field(default_factory=SelectionReport)  # splits, benchmarks, overlap
     seconds: float = 0.0  # wall time of this run
     proposal_cpu_seconds: float = 0.0  # CPU time in which this run proposed candidates

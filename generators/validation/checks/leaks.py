@@ -18,10 +18,11 @@ from ....environments.tasks.task_paths import matches
 from ....environments.tasks.task_trees import Materials
 from ....models import RENAMED_FROM, Task
 from ....monitors.leaks import Index, Leak, Needles, fingerprint, needles, scan
+from ....monitors.leaks.text import read
 from ...python.source_tree import SourceTree
 from .exercise import Exercise, Piece
 
-WORKSPACE = "workspace"
+WORKSPACE, STATEMENT = "workspace", "statement"
 COMMON_WORD = 20
 """A word in at least this many documents of the shared layers says nothing about the package."""
 MAX_PROSE = 1 << 20
@@ -52,16 +53,35 @@ class LeakCheck:
 
         Blocks: seconds for the first task of a Snapshot, then milliseconds per MiB of its workspace.
         """
-        renamed_sources = task.source_globs if RENAMED_FROM in task.features else []
-        secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot), renamed_sources)
+        secrets = self._secrets(task, trees, exercise)
         with self._guard:
-            if self._shared is None:
-                self._shared = [_index(self.snapshot, name) for name in ("env", "python", "base")]
-            specific = without_common_code(secrets, self._shared)
-            leaks = [leak for index in self._shared for leak in index.find(specific)]
-            single = {needle.words[0] for needle in secrets.items if len(needle.words) == 1}
-            shared_words = {word for word in single if any(index.frequency(word) for index in self._shared)}
-        return leaks + scan({WORKSPACE: trees.agent_tree}, secrets.without(shared_words))
+            shared = self._shared_layers()
+            specific = without_common_code(secrets, shared)
+            leaks = [leak for index in shared for leak in index.find(specific)]
+        return leaks + scan({WORKSPACE: trees.agent_tree}, self._without_shared_words(secrets))
+
+    def find_in_text(self, text: str, task: Task, trees: Materials, exercise: Exercise) -> list[Leak]:
+        """Return what a text gives away that neither the task's statement nor its workspace shows. Blocks as above."""
+        secrets = self._without_shared_words(self._secrets(task, trees, exercise))
+        matches = sorted(secrets.within(read(text.encode())), key=lambda needle: (-len(needle.words), needle.words))
+        return [Leak(STATEMENT, "text", needle.kind, needle.text) for needle in matches]
+
+    def _secrets(self, task: Task, trees: Materials, exercise: Exercise) -> Needles:
+        renamed_sources = task.source_globs if RENAMED_FROM in task.features else []
+        return task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot), renamed_sources)
+
+    def _shared_layers(self) -> list[Index]:
+        """Return the indexes of the shared layers; the caller holds the guard."""
+        if self._shared is None:
+            self._shared = [_index(self.snapshot, name) for name in ("env", "python", "base")]
+        return self._shared
+
+    def _without_shared_words(self, secrets: Needles) -> Needles:
+        """Return the needles without single words that a shared layer has too."""
+        single = {needle.words[0] for needle in secrets.items if len(needle.words) == 1}
+        with self._guard:
+            shared = self._shared_layers()
+            return secrets.without({word for word in single if any(index.frequency(word) for index in shared)})
 
 
 def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
