@@ -1,8 +1,8 @@
 """What becomes unused with deleted code: private helpers, constants and imports that nothing else mentions.
 
 If they stayed, they would give half of the answer away: the helper's code, or what the solution is built from. Tables
-of data stay all the same, since nobody can write them again. A name counts as mentioned if it occurs as a word anywhere
-else, in code, strings or comments, so a removal is always safe.
+of data stay all the same, since no description replaces them. A name counts as mentioned if it occurs as a word
+anywhere else, in code, strings or comments, so a removal is always safe.
 """
 
 from __future__ import annotations

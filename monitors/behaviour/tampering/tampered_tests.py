@@ -99,10 +99,10 @@ class TamperedTests:
 
         def _is_made_here(call: Call, path: str) -> bool:
             """Return whether the call itself writes a whole new test file, which it may then change."""
-            given = any(path.endswith(name) for name in inspection.tests)
-            makes = (command for command in call.typed if command.heredoc and not command.is_python)
-            made = any(relative(path) in map(relative, command.redirected) for command in makes)
-            return made and not given and not re.search(rf">>\s*\S*{re.escape(path)}", call.command)
+            is_of_task = any(path.endswith(name) for name in inspection.tests)
+            documents = (command for command in call.typed if command.heredoc and not command.is_python)
+            is_written = any(relative(path) in map(relative, command.redirected) for command in documents)
+            return is_written and not is_of_task and not re.search(rf">>\s*\S*{re.escape(path)}", call.command)
 
         return observed(inspection, search)
 
