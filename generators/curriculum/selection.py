@@ -132,9 +132,9 @@ class Selection:
 def _described(error: Exception) -> str:
     """Return the type, the message and the place of an exception, on one line without folders of this machine."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _GENERATORS in Path(frame.filename).parents]
-    path = Path(own[-1].filename).relative_to(_GENERATORS.parent).as_posix()
-    return f"{type(error).__name__} at {path}:{own[-1].lineno}: {' '.join(str(error).split())}".rstrip(": ")
+    frame = [frame for frame in frames if _GENERATORS in Path(frame.filename).parents][-1]
+    path = Path(frame.filename).relative_to(_GENERATORS.parent).as_posix()
+    return f"{type(error).__name__} at {path}:{frame.lineno}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def select(

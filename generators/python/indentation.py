@@ -13,7 +13,7 @@ def line_move(line: bytes, before: bytes, after: bytes) -> Edit:
     A line that is indented in another way is a comment or continues the line above, so that its indentation is free.
     """
     lead = line[: len(line) - len(line.lstrip(b" \t\f"))]
-    first = lead.rfind(b"\f") + 1  # a form feed starts the line anew
+    first = lead.rfind(b"\f") + 1  # columns count from the last form feed on
     if not line.strip():
         return (0, 0), b""
     if not lead[first:].startswith(before):

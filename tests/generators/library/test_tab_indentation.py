@@ -296,6 +296,13 @@ def with_tabs(text):
     return re.sub(r"(?m)^( {4})+", lambda match: "\t" * (len(match[0]) // 4), text)
 
 
+def with_odd_spaces(text):
+    """Return a text with tabs and blanks in turn as its indentation, and form feeds before definitions and blocks."""
+    steps = ["\t", "   ", "\t", " "] * 3
+    text = re.sub(r"(?m)^( {4})+", lambda match: "".join(steps[: len(match[0]) // 4]), text)
+    return re.sub(r"(?m)^(\t?)(?=class |def |@|with |for )", "\f\\1", text)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     files = {path: with_tabs(text) for path, text in FILES.items()}
@@ -303,10 +310,19 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def snapshots(folder, tmp_path_factory):
-    """Return the Snapshots of the same package with tabs and with blanks."""
-    blanks = write_project(tmp_path_factory.mktemp("blanks") / "depot", FILES)
-    return build_snapshot(str(folder)), build_snapshot(str(blanks))
+def tabs(folder):
+    return build_snapshot(str(folder))
+
+
+@pytest.fixture(scope="module")
+def blanks(tmp_path_factory):
+    return build_snapshot(str(write_project(tmp_path_factory.mktemp("blanks") / "depot", FILES)))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    files = {path: with_odd_spaces(text) for path, text in FILES.items()}
+    return build_snapshot(str(write_project(tmp_path_factory.mktemp("odd") / "depot", files)))
 
 
 def propose(snapshot, name, knobs):
@@ -325,8 +341,10 @@ def files_of(candidate):
 
 
 def meaning(candidate):
-    """Return the syntax trees of a candidate's files; texts have blanks for tabs."""
-    return tuple((path, ast.dump(ast.parse(text)).replace("\\t", " " * 4)) for path, text in files_of(candidate))
+    """Return the syntax trees of a candidate's files, in whose texts all white space is one blank."""
+    return tuple(
+        (path, re.sub(r"(\\[tf]|\\x0c| )+", " ", ast.dump(ast.parse(text)))) for path, text in files_of(candidate)
+    )
 
 
 def modes(name):
@@ -334,15 +352,24 @@ def modes(name):
     return get_args(get_type_hints(GENERATORS.load(name).knobs).get("mode")) or ("",)
 
 
-@pytest.mark.parametrize(("name", "mode"), [(name, mode) for name in NAMES for mode in modes(name)])
-def test_what_is_proposed_compiles_and_means_the_same_as_with_blanks(snapshots, name, mode):
-    knobs = {**FREE, **({"mode": mode} if mode else {})}
-    tabs, blanks = (propose(snapshot, name, knobs) for snapshot in snapshots)
-    assert tabs, "the package has something for each generator"
-    for candidate in tabs:
+def check(snapshot, blanks, name, knobs):
+    """Check that what is proposed for a Snapshot compiles, and is what is proposed for the one with blanks."""
+    candidates = propose(snapshot, name, knobs)
+    assert candidates, "the package has something for each generator"
+    for candidate in candidates:
         for path, text in files_of(candidate):
             assert not compile_error(path, text), text.decode()
-    assert Counter(map(meaning, tabs)) == Counter(map(meaning, blanks))
+    assert Counter(map(meaning, candidates)) == Counter(map(meaning, propose(blanks, name, knobs)))
+
+
+@pytest.mark.parametrize(("name", "mode"), [(name, mode) for name in NAMES for mode in modes(name)])
+def test_what_is_proposed_compiles_and_means_the_same_as_with_blanks(tabs, blanks, name, mode):
+    check(tabs, blanks, name, {**FREE, **({"mode": mode} if mode else {})})
+
+
+@pytest.mark.parametrize("name", ["fd_method", "bug_control_flow", "bug_exception", "bug_concurrency", "rename_api"])
+def test_mixed_indentation_and_form_feeds_change_nothing(odd, blanks, name):
+    check(odd, blanks, name, FREE)
 
 
 def test_a_deletion_and_a_mistake_become_tasks(folder, tmp_path):
