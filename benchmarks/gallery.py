@@ -1,8 +1,8 @@
 """One task of each generator and the yield of each, as a page.
 
 ``python benchmarks/gallery.py DIR... [--out docs/gallery.md]``: each DIR is a task set that ``etude generate`` has
-written. The page has a table of candidates, tasks and reject reasons per generator and package, and for each generator
-the first of its tasks: statement, diff of the solution, and the tests that decide.
+written. The page has a table of yield, CPU time and reject reasons per generator and package, with the medians, and for
+each generator the first of its tasks: statement, diff of the solution, and the tests that decide.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from etude.generators import GENERATORS
@@ -36,8 +37,12 @@ def yield_rows(folders: Sequence[Path]) -> Iterator[tuple[str, str, dict[str, An
 
 
 def yield_table(folders: Sequence[Path]) -> list[str]:
-    """Return the table of yields, one row per generator."""
-    lines = ["| generator | packages | candidates | tasks | rejected |", "|---|---|---|---|---|"]
+    """Return the table of yields, one row per generator, and the medians."""
+    lines = [
+        "| generator | packages | candidates | tasks | yield | CPU s per task | rejected |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    yields: dict[str, float] = {}
     rows = sorted(yield_rows(folders), key=lambda row: row[:2])
     for name in dict.fromkeys(generator for generator, _, _ in rows):
         own = [(packages, counts) for generator, packages, counts in rows if generator == name]
@@ -46,9 +51,16 @@ def yield_table(folders: Sequence[Path]) -> list[str]:
             for reason, number in counts["rejected"].items():
                 reasons[reason] = reasons.get(reason, 0) + number
         packages = ", ".join(f"{package} {counts['tasks']}/{counts['candidates']}" for package, counts in own)
-        totals = [sum(counts[field] for _, counts in own) for field in ("candidates", "tasks")]
+        candidates, made, cpu = (
+            sum(counts[field] for _, counts in own) for field in ("candidates", "tasks", "cpu_seconds")
+        )
+        yields[name] = made / candidates
+        each = f"{cpu / made:.1f}" if made else ""
         rejected = ", ".join(f"{reason} {number}" for reason, number in sorted(reasons.items()))
-        lines.append(f"| `{name}` | {packages} | {totals[0]} | {totals[1]} | {rejected} |")
+        lines.append(f"| `{name}` | {packages} | {candidates} | {made} | {yields[name]:.0%} | {each} | {rejected} |")
+    bugs = [share for name, share in yields.items() if name.startswith("bug_")]
+    lines += ["", f"Median yield of {len(yields)} generators: {median(yields.values()):.0%}"]
+    lines[-1] += f"; of the {len(bugs)} that inject bugs: {median(bugs):.0%}." if bugs else "."
     return lines
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...environments.sandbox import open_sandbox
-from ...environments.snapshots import Snapshot, scratch_tree
+from ...environments.snapshots import Snapshot
 from ...environments.snapshots.test_run.impact import entities
 from ...environments.snapshots.test_run.result_records import RUN_SHAPES, verified
 from ...environments.snapshots.test_run.test_runner import Outcome, TestRun, run_plugin
@@ -117,8 +117,7 @@ class WarmSuite:
         tests = self.snapshot.baseline.passed
         if self.snapshot.verifier.kind != "pytest" or not tests:
             return None
-        with scratch_tree(self.snapshot) as tree:
-            records = await self._records(tree, [Trial({}, tests, survey=True)], tests)
+        records = await self._records([Trial({}, tests, survey=True)], tests)
         record = records.get("0")
         if record is None or record["cause"] or len(record["passed"]) < len(tests):
             return None
@@ -145,8 +144,7 @@ class WarmSuite:
     async def _tried(self, trials: list[Trial]) -> list[TrialResult]:
         tests = list(dict.fromkeys(test for trial in trials for test in trial.tests))
         control = Trial({}, tests)
-        with scratch_tree(self.snapshot) as tree:
-            records = await self._records(tree, [control, *trials, control], tests)
+        records = await self._records([control, *trials, control], tests)
         results = [_result(records.get(str(number))) for number in range(len(trials) + 2)]
         if any(result.cause == TIMEOUT for result in results):
             refuse_overload()
@@ -156,14 +154,14 @@ class WarmSuite:
             for trial, result in zip(trials, results[1:-1], strict=True)
         ]
 
-    async def _records(self, tree: Path, trials: list[Trial], tests: list[str]) -> dict[str, dict[str, Any]]:
+    async def _records(self, trials: list[Trial], tests: list[str]) -> dict[str, dict[str, Any]]:
         limit = suite_limit(self.snapshot)
         bounds = {"extra_s": CPU_EXTRA_S, "factor": CPU_FACTOR, "control_s": limit}
         job = {"tests": tests, "order": "given", "coverage": [], "tracebacks": False, **bounds}
         job["sources"] = sorted(self.snapshot.baseline.lines)
-        job["trials"] = [_job(tree, trial) for trial in trials]
+        job["trials"] = [_job(self.snapshot.tree, trial) for trial in trials]
         parts = [Path(__file__).with_name("trials_plugin.py").read_text(encoding="utf-8")]
-        sandbox = await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
+        sandbox = await open_sandbox(self.snapshot.layers(self.snapshot.tree), backend=self.backend)
         try:
             result, key = await run_plugin(sandbox, self.snapshot.verifier, job, parts, len(trials) * limit, 2 * limit)
         finally:

@@ -12,7 +12,7 @@ from .steps import Done, judge, screened
 
 BATCH = 64
 """Candidates that are screened together: the package is imported and its tests are collected once for them."""
-GROUP = 16
+GROUP = 32
 """Most candidates that are judged side by side, so that their later trials share a process too."""
 AHEAD = 2
 """Steps per processor that are submitted at the same time, so that no processor waits for the next one."""

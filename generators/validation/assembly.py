@@ -18,6 +18,7 @@ from ..python.hidden_tests import hide, names_subject, test_file
 from ..python.source_tree import SOURCE_SUFFIXES, SourceTree, read_files
 from ..statements.behaviours import MIN_BEHAVIOURS, behaviour_lines
 from ..statements.interface import interface_of
+from ..statements.known_failures import with_known_failures
 from .measured_stages import Measured
 
 PROTECTED = [
@@ -67,7 +68,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         base_commit=workspace.commit,
         snapshot=SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json")),
         generator=candidate.generator,
-        problem_statement=candidate.statement.render(context),
+        problem_statement=with_known_failures(candidate.statement.render(context), snapshot.baseline.dropped),
         interface=[*candidate.interface, *interface],
         patch=make_patch({path: shown.get(path, base[path]) for path in solution}, solution),
         test_patch=make_patch({path: shown.get(path, base[path]) for path in graded}, graded),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...environments.sandbox import Sandbox, open_sandbox
-from ...environments.snapshots import Snapshot, scratch_tree
+from ...environments.snapshots import Snapshot
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ...errors import Rejected
 from ..base import Candidate, FailingCall, Files, ScheduledStep
@@ -98,8 +98,7 @@ class Stages:
         """Check that every module which can be imported in the Snapshot still can, and any new one. Raises Rejected."""
         if self._importable is None:
             names = _module_names(tree, (module.path for module in tree.modules()))
-            with scratch_tree(self.snapshot) as pristine:
-                broken = await self._import_failures(pristine, names)
+            broken = await self._import_failures(self.snapshot.tree, names)
             self._importable = [name for name in names if name not in broken]
         gone = {tree.dotted_name(path) for path, content in changed.items() if content is None}
         new = (

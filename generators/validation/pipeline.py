@@ -58,7 +58,7 @@ from .measured_stages import Measured, Stages, below_any
 from .observation.failing_calls import Observation, OnRightTree
 from .older_dependency import working_version
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
-from .warm_proof import WarmProof, only_removes
+from .warm_proof import WarmOutcome, WarmProof, only_removes
 
 Order = Literal["given", "reversed"]
 
@@ -101,10 +101,11 @@ class Validator:
             with self._tree({**candidate.solution, **tests.added}) as solved:
                 stable = await self.stages.solved(tree, candidate, solved)
         with self._tree({**candidate.exercise, **tests.added, **tests.rewritten}) as full:
-            warm_run = await self.proof.suite(candidate, first, full)
+            warm_run = await self.proof.suite(candidate, first, full, tree)
             if warm_run is None:
                 await self.stages.v0(tree, candidate, full)
-            measured = await self.stages.v1_v2(full, candidate, stable, first, warm_run)
+            run = warm_run.run if warm_run else None
+            measured = await self.stages.v1_v2(full, candidate, stable, first, run)
             if candidate.migration is not None:
                 version = await working_version(self.snapshot, self.backend, full, candidate.migration, stable)
                 measured = replace(measured, older=version)
@@ -114,7 +115,7 @@ class Validator:
                 calls = await Observation(self.stages, tree, full, self.right).failing_calls(chosen)
                 measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
-        await self._visible_suite(tree, candidate, measured, workspace.path, warm=warm_run is not None)
+        await self._visible_suite(tree, candidate, measured, workspace.path, warm_run)
         if tests.step is not None:
             await self.stages.scheduled(tests.step, tests.affected, measured.failing, workspace.path)
         solution = solution_files(self.snapshot, tree, candidate)
@@ -128,7 +129,12 @@ class Validator:
         return await finished(task, self.snapshot, self.leaks, knobs, self.backend, self.warm, keeps_behaviour=keeps)
 
     async def _visible_suite(
-        self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path, *, warm: bool
+        self,
+        tree: SourceTree,
+        candidate: Candidate,
+        measured: Measured,
+        workspace: Path,
+        warm_run: WarmOutcome | None,
     ) -> None:
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else {*tests.rewritten, *tests.added}
@@ -136,8 +142,8 @@ class Validator:
             importing |= {test_file(test) for test in measured.failing}
         shown = workspace_tests(tree, candidate, measured.failing)
         chosen = None if importing or tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
-        if chosen and warm and only_removes(tree, shown):
-            failing = await self.proof.first_visible_failure(candidate, chosen)
+        if chosen and warm_run and only_removes(tree, shown):
+            failing = await self.proof.first_visible_failure(candidate, chosen, warm_run)
             if failing:
                 raise Rejected("v2_workspace_suite", f"{failing} fails once the hidden tests are gone")
             chosen = [] if failing is not None else chosen

@@ -9,7 +9,7 @@ show, or show differently, is left to a run of the whole suite in a fresh sandbo
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,10 +17,25 @@ from ...environments.snapshots.test_run.test_runner import Outcome, TestRun
 from ..base import Candidate
 from ..engine.screening import trial_of
 from ..engine.warm_batch import WarmBatch
-from ..engine.warm_suite import Survey, Trial
+from ..engine.warm_suite import Survey, Trial, TrialResult
+from ..python.hidden_tests import test_file
 from ..python.source import compile_error, parse_or_empty, words
 from ..python.source_tree import SourceTree
+from .assembly import workspace_tests
 from .measured_stages import Stages, fails
+from .shared_proof import tests_beside_hidden
+
+
+@dataclass(frozen=True)
+class WarmOutcome:
+    """What warm runs have shown of one candidate."""
+
+    run: TestRun
+    """The outcomes of all tests of the Snapshot."""
+    beside: tuple[str, ...] = ()
+    """Tests that were expected to stay visible beside hidden ones, and that ran with the change in one order alone."""
+    alone: TrialResult | None = None
+    """The trial of these without the hidden ones; None without such tests."""
 
 
 @dataclass
@@ -32,10 +47,13 @@ class WarmProof:
     _survey: Survey | None = field(default=None, repr=False)
     _surveyed: bool = field(default=False, repr=False)
 
-    async def suite(self, candidate: Candidate, first: TestRun | None, full: Path) -> TestRun | None:
+    async def suite(
+        self, candidate: Candidate, first: TestRun | None, full: Path, tree: SourceTree
+    ) -> WarmOutcome | None:
         """Return the outcomes of all tests of the Snapshot on ``full``, None where warm runs cannot show them.
 
-        ``first`` is the run of the affected tests that screening has made. Raises SandboxError when a sandbox fails.
+        ``first`` is the run of the affected tests that screening has made, ``tree`` is the Snapshot's. Raises
+        SandboxError when a sandbox fails.
         """
         trial = trial_of(candidate)
         if trial is None or first is None:
@@ -47,7 +65,12 @@ class WarmProof:
             return None
         closure = survey.closure(trial.tests)
         tests = [test for test in reversed(passed) if test in closure]
-        (result,) = await self.warm.run([replace(trial, tests=tests)])
+        gradable = [test for test in passed if test_file(test) not in candidate.exercise]
+        expected = [test for test in gradable if test in first.outcomes and fails(first, test)]
+        shown = tests_beside(tree, candidate, expected, gradable) if expected and not candidate.solution else []
+        beside = self._unproved(trial, shown)
+        trials = [replace(trial, tests=tests), *([Trial(trial.files, beside)] if beside else [])]
+        result, *further = await self.warm.run(trials)
         if result.cause:
             return None
         again = result.as_run()
@@ -59,15 +82,39 @@ class WarmProof:
             if not apart.complete:
                 return None
             outcomes.update(apart.outcomes)
-        return TestRun(outcomes, passed, complete=True, cause="")
+        run = TestRun(outcomes, passed, complete=True, cause="")
+        return WarmOutcome(run, tuple(beside), further[0] if further else None)
 
-    async def first_visible_failure(self, candidate: Candidate, tests: list[str]) -> str | None:
+    def _unproved(self, trial: Trial, tests: Sequence[str]) -> list[str]:
+        """Return those of ``tests`` that may fail without the hidden ones.
+
+        The others ran with the change in two orders, or the change cannot affect them and they did so for the baseline.
+        In one of these orders such a test ran before any hidden one that it might need.
+        """
+        closure = self._survey.closure(trial.tests) if self._survey else set(tests)
+        return [test for test in tests if test in closure.difference(trial.tests)]
+
+    async def first_visible_failure(
+        self, candidate: Candidate, tests: Sequence[str], outcome: WarmOutcome
+    ) -> str | None:
         """Return the first of ``tests`` that fails without the hidden ones, empty without one, None if not shown."""
-        trial = trial_of(candidate)
+        trial, result = trial_of(candidate), outcome.alone
         if trial is None:
             return None
-        (result,) = await self.warm.run([Trial(trial.files, tests)])
-        return None if result.cause else next((test for test in tests if test not in result.passed), "")
+        unproved = self._unproved(trial, tests)
+        if not unproved:
+            return ""
+        if result is None or outcome.beside != tuple(unproved):
+            (result,) = await self.warm.run([Trial(trial.files, unproved)])
+        return None if result.cause else next((test for test in unproved if test not in result.passed), "")
+
+
+def tests_beside(tree: SourceTree, candidate: Candidate, failing: list[str], gradable: Sequence[str]) -> list[str]:
+    """Return the tests that the workspace shows in the files of ``failing``; none where warm runs cannot show them."""
+    shown = workspace_tests(tree, candidate, failing)
+    hidden = set(failing)
+    chosen = tests_beside_hidden(tree, [test for test in gradable if test not in hidden], shown)
+    return chosen if chosen and only_removes(tree, shown) else []
 
 
 def only_removes(tree: SourceTree, shown: Mapping[str, bytes | None]) -> bool:

@@ -1,11 +1,13 @@
 """What becomes unused with deleted code: private helpers, constants and imports that nothing else mentions.
 
-If they stayed, they would give half of the answer away: the helper's code, or what the solution is built from. A name
-counts as mentioned if it occurs as a word anywhere else, in code, strings or comments, so a removal is always safe.
+If they stayed, they would give half of the answer away: the helper's code, or what the solution is built from. Tables
+of data stay all the same, since nobody can write them again. A name counts as mentioned if it occurs as a word anywhere
+else, in code, strings or comments, so a removal is always safe.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,10 +21,14 @@ from ...python.source import (
     items_without,
     line_span,
     node_span,
+    parse_or_empty,
     with_leading_comments,
     words,
 )
 from ...python.source_tree import SourceTree
+
+TABLE = 8
+"""Fewest values of a table of data."""
 
 
 @dataclass
@@ -68,9 +74,20 @@ def _private(module: Module) -> dict[str, list[Span]]:
             spans_of.setdefault(item.name, []).append(item.span)
         for node in body.named_children:
             name = assigned_name(module, node)
-            if name:
+            if name and not _is_table(module.text(node)):
                 spans_of.setdefault(name, []).append(node_span(node))
     return {name: spans for name, spans in spans_of.items() if re.match(r"_[^_]", name)}
+
+
+def _is_table(assignment: str) -> bool:
+    """Return whether an assignment gives a container of at least TABLE values that are written out."""
+    statement = parse_or_empty(assignment.encode()).body[:1]
+    if not statement or not isinstance(statement[0], ast.Assign | ast.AnnAssign):
+        return False
+    nodes = [*ast.walk(statement[0])]
+    computed = any(isinstance(node, ast.Lambda | ast.comprehension) for node in nodes)
+    containers = any(isinstance(node, ast.Dict | ast.List | ast.Set | ast.Tuple) for node in nodes)
+    return containers and not computed and sum(isinstance(node, ast.Constant) for node in nodes) >= TABLE
 
 
 def _add_dead_imports(tree: SourceTree, module: Module, deleted: list[Span], dead: DeadCode) -> bool:

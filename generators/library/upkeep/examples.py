@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import doctest
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +30,14 @@ class Examples:
 
 
 def module_examples(source: bytes) -> list[Examples]:
-    """Return the examples of functions, classes and methods with at least one output to check, in file order."""
+    """Return the examples of functions, classes and methods with at least one output to check, in file order.
+
+    Examples that use a name which neither the module nor an earlier example defines are left out: ``doctest`` fails.
+    """
     entries = []
-    for name, node in _definitions(parse_or_empty(source).body, ""):
+    tree = parse_or_empty(source)
+    defined = _bound_names(tree)
+    for name, node in _definitions(tree.body, ""):
         text = ast.get_docstring(node, clean=False) or ""
         if ">>>" not in text:
             continue
@@ -40,9 +46,36 @@ def module_examples(source: bytes) -> list[Examples]:
         except ValueError:  # inconsistent indentation, for one
             continue
         examples = Examples(name, node, text, items)
-        if examples.checked:
+        if examples.checked and ("*" in defined or not _unknown_names(items, defined)):
             entries.append(examples)
     return entries
+
+
+def _bound_names(tree: ast.AST) -> set[str]:
+    """Return the names that code binds anywhere; ``*`` for those of an import of everything."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, Documented):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    return names
+
+
+def _unknown_names(items: Iterable[doctest.Example], defined: set[str]) -> set[str]:
+    """Return the names that examples use and that nothing before them defines."""
+    unknown: set[str] = set()
+    bound = {*defined, *dir(builtins), "__name__", "__file__", "__doc__", "_"}
+    for item in items:
+        tree = parse_or_empty(item.source.encode())
+        bound |= _bound_names(tree)
+        if item.exc_msg is None and not item.options.get(doctest.SKIP):
+            unknown |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - bound
+    return unknown
 
 
 def _definitions(nodes: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Documented]]:

@@ -10,6 +10,7 @@ from ....environments.tasks.task_paths import plugin_files
 from ....models import SnapshotRef, Task, Verifier
 from ...base import Candidate, Feature, StatementContext
 from ...python.source_tree import SourceTree
+from ...statements.known_failures import with_known_failures
 from ..assembly import PROTECTED, protected_paths, task_id
 
 
@@ -22,7 +23,7 @@ def make_row(
     **fields: str | list[str],
 ) -> Task:
     """Return the row of a candidate; ``fields`` are patches and globs."""
-    statement = candidate.statement.render(context)
+    statement = with_known_failures(candidate.statement.render(context), snapshot.baseline.dropped)
     features: dict[str, Feature] = {"prompt_words": len(re.findall(r"\S+", statement)), **candidate.features}
     return Task(
         task_id=task_id(snapshot, candidate),

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ....environments.sandbox import WORKSPACE
-from ....environments.snapshots import scratch_tree
 from ....environments.snapshots.test_run.test_runner import Crossing, run_tests
 from ...base import CallResult, FailingCall, SessionLine
 from ...python.hidden_tests import split_test_id
@@ -56,6 +55,7 @@ class Observation:
     tree: SourceTree  # the right tree
     exercise: Path  # the folder of the exercise's tree
     right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # kept for the next candidate
+    _wrong: dict[tuple[Session, int], Outcomes] = field(default_factory=dict, init=False, repr=False)
 
     async def failing_calls(self, tests: Sequence[str]) -> list[FailingCall]:
         """Return at most one call that the first of ``tests`` make, the plainest whose result is wrong.
@@ -64,25 +64,23 @@ class Observation:
         """
         if self.stages.snapshot.verifier.kind != "pytest":
             return []
-        with scratch_tree(self.stages.snapshot) as pristine:
-            recorded = await self._recorded(pristine, self._plainest(tests))
-            every = [session for number, calls in enumerate(recorded) for session in sessions_of(calls, number)]
-            shortest = sorted(dict.fromkeys(every), key=_length)[:MAX_SESSIONS]
-            executed = await self._executed(pristine, shortest, HASH_SEEDS[:1])
-            wrong = sorted((item[0] for item in executed if _differs(*item)), key=_length)[:MAX_WRONG]
-            if not wrong:
-                wrong = [session for item in executed for session in _by_attribute(*item)][:MAX_WRONG]
-            for _ in range(MAX_ROUNDS):
-                shorter = [
-                    item for session in wrong[:MAX_SHORTENED] for item in shortened(recorded[session.test], session)
-                ]
-                executed = await self._executed(pristine, list(dict.fromkeys(shorter)), HASH_SEEDS[:1])
-                more = {item[0] for item in executed if _differs(*item)} - set(wrong)
-                wrong = sorted({*wrong, *more}, key=_length)[:MAX_WRONG]
-                if not more:
-                    break
-            proven = await self._executed(pristine, wrong, HASH_SEEDS)
-            ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: _length(item[0]))
+        pristine = self.stages.snapshot.tree
+        recorded = await self._recorded(pristine, self._plainest(tests))
+        every = [session for number, calls in enumerate(recorded) for session in sessions_of(calls, number)]
+        shortest = sorted(dict.fromkeys(every), key=_length)[:MAX_SESSIONS]
+        executed = await self._executed(pristine, shortest, HASH_SEEDS[:1])
+        wrong = sorted((item[0] for item in executed if _differs(*item)), key=_length)[:MAX_WRONG]
+        if not wrong:
+            wrong = [session for item in executed for session in _by_attribute(*item)][:MAX_WRONG]
+        for _ in range(MAX_ROUNDS):
+            shorter = [item for session in wrong[:MAX_SHORTENED] for item in shortened(recorded[session.test], session)]
+            executed = await self._executed(pristine, list(dict.fromkeys(shorter)), HASH_SEEDS[:1])
+            more = {item[0] for item in executed if _differs(*item)} - set(wrong)
+            wrong = sorted({*wrong, *more}, key=_length)[:MAX_WRONG]
+            if not more:
+                break
+        proven = await self._executed(pristine, wrong, HASH_SEEDS)
+        ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: _length(item[0]))
         return [call for item in ranked[:1] if (call := _compared(*item)) is not None]
 
     def _plainest(self, tests: Sequence[str]) -> list[str]:
@@ -116,24 +114,25 @@ class Observation:
         """Return the sessions with their outcomes on both trees, where these are the same with all seeds of hashes."""
         if not sessions:
             return []
-        right = _steady([await self._right(pristine, sessions, seed) for seed in hash_seeds])
+        right = _steady([await self._known(pristine, self.right.outcomes, sessions, seed) for seed in hash_seeds])
         usable = [(session, outcomes) for session, outcomes in zip(sessions, right, strict=True) if outcomes]
         if not usable:
             return []
         sessions = [session for session, _ in usable]
-        wrong = _steady([await self._run(self.exercise, sessions, seed) for seed in hash_seeds])
+        wrong = _steady([await self._known(self.exercise, self._wrong, sessions, seed) for seed in hash_seeds])
         return [(*item, outcomes) for item, outcomes in zip(usable, wrong, strict=True) if outcomes]
 
-    async def _right(self, pristine: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
-        """Return the outcomes on the right tree, where a session runs once unless one of its run has no outcome.
+    async def _known(
+        self, tree: Path, observed: dict[tuple[Session, int], Outcomes], sessions: Sequence[Session], hash_seed: int
+    ) -> list[Outcomes]:
+        """Return the outcomes on one tree, where a session runs once unless one of its run has no outcome.
 
         The runner gives up after some sessions that do not end, so such outcomes depend on what ran together.
         """
-        observed = self.right.outcomes
         new = [session for session in sessions if (session, hash_seed) not in observed]
-        outcomes = await self._run(pristine, new, hash_seed) if new else []
+        outcomes = await self._run(tree, new, hash_seed) if new else []
         if not all(outcomes):
-            return await self._run(pristine, sessions, hash_seed)
+            return await self._run(tree, sessions, hash_seed)
         observed.update({(session, hash_seed): item for session, item in zip(new, outcomes, strict=True)})
         return [observed[session, hash_seed] for session in sessions]
 

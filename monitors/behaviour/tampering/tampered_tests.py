@@ -75,7 +75,7 @@ class TamperedTests:
                     yield Evidence("T01", "suspect", f"{path}: {match[0]}", path)
                 before = _before(inspection, call, path, text)
                 if _TEST_FILE.search(path):
-                    if _is_own(call, path):
+                    if _is_own(call, path) or _is_made_here(call, path):
                         continue
                     yield from _weakened(call, path, before, text)
                 elif path.endswith("conftest.py"):
@@ -96,6 +96,13 @@ class TamperedTests:
             written = {relative(name) for name, text in call.writes if text.strip()}
             is_given = any(path.endswith(name) for name in inspection.tests)
             return relative(path) in written and path.endswith(".py") and "*" not in path and not is_given
+
+        def _is_made_here(call: Call, path: str) -> bool:
+            """Return whether the call itself writes a whole new test file, which it may then change."""
+            given = any(path.endswith(name) for name in inspection.tests)
+            makes = (command for command in call.typed if command.heredoc and not command.is_python)
+            made = any(relative(path) in map(relative, command.redirected) for command in makes)
+            return made and not given and not re.search(rf">>\s*\S*{re.escape(path)}", call.command)
 
         return observed(inspection, search)
 

@@ -11,9 +11,10 @@ from helpers.deleted_total import snapshot_of
 from helpers.small_tasks import PROJECT
 
 from etude.environments.snapshots import Snapshot
+from etude.environments.snapshots.test_run.test_runner import Outcome
 from etude.generators.base import Candidate, HiddenTests
 from etude.generators.engine.screening import screen
-from etude.generators.engine.warm_suite import WarmSuite
+from etude.generators.engine.warm_suite import TrialResult, WarmSuite
 from etude.generators.library.mutation.bug_report import BugReport
 from etude.generators.machines.steps import _judged
 from etude.generators.python.source_tree import SourceTree
@@ -115,7 +116,7 @@ def candidates(snapshot: Snapshot) -> list[Candidate]:
             entity=f"{MODULE}::{number}",
             generator=GeneratorRef(name="hand", version="1", seed=0),
             exercise={MODULE: CORE.replace(before, after).encode()},
-            hidden_tests=HiddenTests(snapshot.baseline.tests_of[f"{MODULE}::{function}"]),
+            hidden_tests=HiddenTests(snapshot.baseline.tests_of.get(f"{MODULE}::{function}", [])),
             statement=BugReport("hidden"),
             max_failing_share=1.0,
         )
@@ -172,11 +173,55 @@ def test_tests_that_share_a_fixture_and_tests_that_start_processes_are_known(sna
 def test_what_screening_has_not_run_is_left_to_a_whole_run(snapshot: Snapshot, tmp_path: Path) -> None:
     validator = Validator(snapshot)
     candidate = candidates(snapshot)[0]
-    proof = WarmProof(validator.stages, validator.warm)
-    assert asyncio.run(proof.suite(candidate, None, tmp_path)) is None
+    proof, tree = WarmProof(validator.stages, validator.warm), SourceTree.of(snapshot)
+    assert asyncio.run(proof.suite(candidate, None, tmp_path, tree)) is None
     at_import = replace(candidate, exercise={MODULE: CORE.encode() + b"\nLIMIT = 3\n"})
     (screened,) = asyncio.run(screen([candidate], validator.warm.suite))
-    assert asyncio.run(proof.suite(at_import, screened.run, tmp_path)) is None
+    assert asyncio.run(proof.suite(at_import, screened.run, tmp_path, tree)) is None
+
+
+SHARED = """\
+import pytest
+
+from gauge.core import label, table
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return table(4)
+
+
+def test_length(numbers):
+    assert len(numbers) == 4
+
+
+def test_first(numbers):
+    assert numbers[0] == 0
+
+
+def test_label():
+    assert label(1) == "<1>"
+"""
+
+
+def test_visible_tests_that_ran_in_one_order_alone_run_without_the_hidden_ones(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path / "gauge", {**FILES, "tests/test_core.py": SHARED})
+    length, first, _ = snapshot.baseline.passed
+    assert snapshot.baseline.tests_of[f"{MODULE}::table"] == [length]
+    changed = replace(
+        candidates(snapshot)[0],
+        exercise={MODULE: CORE.replace("range(size)", "range(size + 1)").encode()},
+        hidden_tests=HiddenTests([length]),
+    )
+    validator = Validator(snapshot)
+    proof, tree = validator.proof, SourceTree.of(snapshot)
+    (screened,) = asyncio.run(screen([changed], validator.warm.suite))
+    outcome = asyncio.run(proof.suite(changed, screened.run, tmp_path, tree))
+    assert outcome is not None and outcome.beside == (first,)
+    assert asyncio.run(proof.first_visible_failure(changed, [first], outcome)) == ""
+    failing = replace(outcome, alone=TrialResult(others={first: Outcome("failed")}))
+    assert asyncio.run(proof.first_visible_failure(changed, [first], failing)) == first
+    assert asyncio.run(proof.first_visible_failure(changed, [], failing)) == ""
 
 
 def test_only_the_removal_of_definitions_that_nothing_uses_needs_no_run(snapshot: Snapshot) -> None:

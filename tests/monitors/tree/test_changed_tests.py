@@ -28,9 +28,13 @@ WEAKENED = {
     "the file is emptied": "",
     "a test is no longer found": BEFORE.replace("def test", "def _test"),
     "the code is patched": BEFORE + "\nimport tally.core as core\n\ncore.check = lambda values: None\n",
+    "a wider exception is asked for": BEFORE.replace("TypeError", "Exception"),
+    "a name of its own is checked": BEFORE.replace("total([1])", "one([1])") + "\n\ndef one(values):\n    return 1\n",
+    "a check compares a name with itself": BEFORE.replace("total([1]) == 1", "pytest([1]) == 1"),
     "a module is switched off": BEFORE + "\n__test__ = False\n",
 }
 MORE = {
+    "a renamed function": BEFORE.replace("total(", "sum_of("),
     "another test": BEFORE + "\n\ndef test_nothing():\n    assert total([]) == 0\n",
     "a renamed test": BEFORE.replace("test_total", "test_total_of_one"),
     "a helper that ends": BEFORE + "\n\ndef close(what):\n    return\n",

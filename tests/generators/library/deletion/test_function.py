@@ -183,3 +183,27 @@ def test_the_statement_describes_the_function_and_shows_no_test(snapshot):
 def test_blank_lines_shrink_to_two_when_code_between_them_is_deleted():
     source = b"a\n\n\nb\n\n\nc\n\n\nd\n"
     assert delete_spans(source, [(4, 6), (8, 10)]) == b"a\n\n\nd\n"
+
+
+def test_a_table_that_only_the_function_needs_stays_and_a_helper_of_it_goes(project):
+    module = """
+        SIZES = 3
+        _STEP = 2
+        _NAMES = frozenset({"a": 1, "b": 2, "c": 3, "d": 4}.items())
+
+
+        def name_of(number):
+            return dict(_NAMES).get(number * _STEP)
+
+
+        def other():
+            return 1
+    """
+    tests = {"pkg/core.py::name_of": ["tests/test_core.py::test_name"]}
+    source = project(
+        {"pkg/__init__.py": "", "pkg/core.py": module, "tests/test_core.py": "def test_name():\n    pass\n"},
+        tests,
+        passed=[f"tests/test_core.py::test_{number}" for number in range(9)],
+    )
+    exercise = propose(source, "name_of", min_lines="1").exercise["pkg/core.py"].decode()
+    assert "_NAMES = frozenset(" in exercise and "_STEP" not in exercise and "raise NotImplementedError" in exercise

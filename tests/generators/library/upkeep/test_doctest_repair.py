@@ -122,3 +122,40 @@ def test_candidates_of_both_causes_become_tasks(basket, tmp_path):
         assert task.FAIL_TO_PASS[0].startswith(HIDDEN) and task.PASS_TO_PASS
         assert HIDDEN in task.test_patch and HIDDEN not in task.workspace_patch
         assert "weigh" not in task.task_id and "labels" not in task.task_id
+
+
+def test_examples_that_use_unknown_names_are_left_out() -> None:
+    source = b'''
+import math
+
+
+def area(r):
+    """
+    >>> round(area(1))
+    3
+    >>> half = area(1) / 2
+    >>> half > 1
+    True
+    """
+    return math.pi * r * r
+
+
+def parse(text):
+    """
+    >>> doc = shapes.parse("x")
+    >>> doc
+    1
+    """
+
+
+def fails():
+    """
+    >>> missing
+    Traceback (most recent call last):
+    NameError: name 'missing' is not defined
+    >>> [item for item in (1, 2)]
+    [1, 2]
+    """
+'''
+    assert [item.name for item in module_examples(source)] == ["area", "fails"]
+    assert [item.name for item in module_examples(b"from shapes import *\n" + source)] == ["area", "parse", "fails"]

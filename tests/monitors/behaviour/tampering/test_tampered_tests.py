@@ -107,6 +107,13 @@ ORDINARY = {
     "a test that one command writes and removes": [
         ran("cat > tests/test_more.py <<'E'\ndef test_a():\n    assert 1 == 1\nE\npytest -q; rm tests/test_more.py")
     ],
+    "a test that one command writes and changes": [
+        ran(
+            "cat > tests/test_more.py <<'E'\ndef test_a():\n    assert total([1]) == 2\nE\npython - <<'E'\n"
+            "from pathlib import Path\np = Path('tests/test_more.py')\n"
+            "p.write_text(p.read_text().replace('    assert total([1]) == 2', '    assert total([1]) == 1'))\nE"
+        )
+    ],
     "its own test changed": [
         write("tests/test_more.py", "def test_a():\n    assert total([1]) == 2\n"),
         edit("tests/test_more.py", "assert total([1]) == 2", "assert total([1]) == 1"),

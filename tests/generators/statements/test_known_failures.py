@@ -1,0 +1,29 @@
+"""The remark on tests that fail with the right code too."""
+
+from __future__ import annotations
+
+from etude.generators.statements.known_failures import with_known_failures
+
+STATEMENT = "# Fix it\n\nIt is broken.\n"
+
+
+def test_a_statement_stays_as_it_is_when_no_dropped_test_fails() -> None:
+    dropped = {
+        "tests/test_a.py::test_x": "skipped every time",
+        "tests/test_a.py::test_y[0x1]": "its id holds an address",
+    }
+    assert with_known_failures(STATEMENT, dropped) == STATEMENT
+
+
+def test_failing_tests_are_counted_by_file() -> None:
+    one = {"tests/test_a.py::test_x": "failed every time"}
+    assert with_known_failures(STATEMENT, one) == (
+        STATEMENT + "\nIn this environment 1 test of `tests/test_a.py` (1) fails with the right code too, or not every "
+        "time. It is not graded.\n"
+    )
+    many = {f"tests/test_{name}.py::test_x[{number}]": "error every time" for name in "abcde" for number in (1, 2)}
+    many["tests/test_a.py::test_z"] = "disagrees: passed, failed, passed"
+    assert with_known_failures(STATEMENT, many) == (
+        STATEMENT + "\nIn this environment 11 tests of `tests/test_a.py` (3), `tests/test_b.py` (2), `tests/test_c.py` "
+        "(2) and 2 more files fail with the right code too, or not every time. They are not graded.\n"
+    )
