@@ -27,7 +27,7 @@ from .machines.records import Built, Judged, Machines, Plan, Proposed, Settings,
 from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
-from .output.report import Counts, Report
+from .output.report import Counts, Report, failed_text
 from .rewording.reworded_rows import with_rewritten_statements
 from .selection.apply import selection_report, with_splits
 from .selection.overlap import RowIndex
@@ -77,7 +77,8 @@ def generate(
     tasks in its own words (see ``rewording``). ``difficulty`` leaves out tasks of another predicted
     difficulty (see ``curriculum.band``); ``curriculum`` is a folder of runs whose solve rates decide which settings of
     the generators are asked for. Names, knobs and ``out`` are checked before a Snapshot is built. A generator that does
-    not fit a source is left out, and the report says why. Raises SnapshotError, UnknownName, RowError, and
+    not fit a source is left out, and the report says why; the candidates of one that fails by a defect of its own up to
+    there are kept, and the report names the defect under ``failed``. Raises SnapshotError, UnknownName, RowError, and
     GeneratorError when there is nothing to propose.
     """
     started = time.monotonic()
@@ -209,7 +210,9 @@ class _Check:
         works = self._works(machines.proposals(snapshots, plan), len(snapshots))
         for judged in machines.verdicts(works, self.settings):
             self._add(judged)
-        unfit = self.report.not_applicable
+        unfit, failed = self.report.not_applicable, self.report.failed
+        if not self.keys and failed:
+            raise GeneratorError(f"no candidate: {failed_text(*next(iter(failed.items())))}")
         if not self.keys and unfit:
             raise NotApplicable(next(iter(unfit.values())))
         if not self.keys:
@@ -226,12 +229,12 @@ class _Check:
             phase = name + (f" ({number} of {sources})" if number > 1 else "")
             self.report.proposal_cpu_seconds = round(self.report.proposal_cpu_seconds + item.cpu_seconds, 3)
             self.report.add_build(name, item.cost)
-            self.report.not_applicable |= item.unfit
+            self.report.not_applicable |= item.proposals.unfit
+            self.report.failed |= item.proposals.failed
             # A verdict under other settings is not a verdict for this run.
-            keys = [
-                f"{candidate_key(item.built.digest, candidate)} {self.settings.knobs}" for candidate in item.candidates
-            ]
-            by_key = dict(zip(keys, item.candidates, strict=True))
+            candidates = item.proposals.candidates
+            keys = [f"{candidate_key(item.built.digest, candidate)} {self.settings.knobs}" for candidate in candidates]
+            by_key = dict(zip(keys, candidates, strict=True))
             self.keys += keys
             self.phases[phase] = list(by_key)
             self.done |= {key: row for key in by_key if (row := self.journal.get(key)) is not None}

@@ -140,6 +140,7 @@ def generate(
         raise typer.BadParameter("name the model that rewrites: --llm URL --model NAME", param_hint="--rewrite")
     from ...generators.generate import generate as make_tasks
     from ...generators.model_endpoint import ModelEndpoint
+    from ...generators.output.report import failed_text
     from ...generators.selection.splits import SplitRules
 
     rules = SplitRules.read(splits, min_strength, include_benchmarks)
@@ -175,6 +176,8 @@ def generate(
     if not as_json:
         for place, reason in report.not_applicable.items():
             console.show_warning(f"{place} is left out: {reason}")
+    for place, error in report.failed.items():
+        console.show_warning(failed_text(place, error))
     if report.curriculum and not as_json:
         print(_curriculum_text(report.curriculum))
         if report.curriculum["warning"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -10,10 +11,11 @@ from typing import Any
 
 from ...environments.snapshots import Snapshot
 from ...environments.tasks.static_features import task_features
-from ...errors import NotApplicable
+from ...errors import EtudeError, NotApplicable, Rejected
 from ...models import DEFAULT_ENVIRONMENT
 from ..base import Candidate, Generator, Rejection
 from ..knob_parsing import parse_knobs, select_knobs
+from ..machines.records import Proposals
 from ..model_endpoint import AsksModel
 from ..output.publish import Row
 from ..validation.assembly import task_id
@@ -24,6 +26,7 @@ from .plan import Plan, make_plan
 from .play_log import read_play_log
 from .priors import vector
 
+_GENERATORS = Path(__file__).parents[1]
 OUTSIDE_BAND = "difficulty"
 """Reason of a task that ``--difficulty`` leaves out."""
 
@@ -67,31 +70,44 @@ class Selection:
         makers = (source.maker for source in self.sources)
         return any(isinstance(maker, AsksModel) and maker.endpoint is not None for maker in makers)
 
-    def candidates(self, snapshot: Snapshot, unfit: dict[str, str]) -> list[Candidate]:
-        """Return the candidates to try on a Snapshot, and add to ``unfit`` why generators do not fit it.
+    def candidates(self, snapshot: Snapshot) -> Proposals:
+        """Return the candidates to try on a Snapshot, and why generators do not fit it or failed.
 
         In a curriculum, sources that have more give what others lack, and no place in the code is proposed twice.
+        Raises what a generator raises on purpose, such as an LLMError; any other exception is a defect of it alone.
         """
         proposed: set[tuple[str, str]] = set()
-        streams = [self._of(source, snapshot, proposed) for source in self.sources]
-        batches: list[list[Candidate]] = []
-        for source, proposals in zip(self.sources, streams, strict=True):
-            try:
-                batches.append(list(islice(proposals, source.count)))
-            except NotApplicable as reason:
-                unfit[f"{source.maker.name} on {snapshot.name} {snapshot.version}"] = str(reason)
-                batches.append([])
+        result = Proposals()
+        streams = [self._guarded(source, snapshot, proposed, result) for source in self.sources]
+        batches = [list(islice(stream, source.count)) for source, stream in zip(self.sources, streams, strict=True)]
         if self.plan is not None:
             missing = sum(source.count for source in self.sources) - sum(map(len, batches))
-            for source, proposals, batch in zip(self.sources, streams, batches, strict=True):
+            for source, stream, batch in zip(self.sources, streams, batches, strict=True):
                 if len(batch) == source.count:  # it may have more
-                    batch += islice(proposals, missing)
+                    batch += islice(stream, missing)
                     missing -= len(batch) - source.count
-        return [candidate for batch in batches for candidate in batch]
+        result.candidates.extend(candidate for batch in batches for candidate in batch)
+        return result
 
     def within_band(self, rows: Sequence[Row]) -> list[Row]:
         """Return the same rows; a task of another difficulty than asked for is rejected."""
         return [self._checked(row) for row in rows] if self.band else list(rows)
+
+    def _guarded(
+        self, source: Source, snapshot: Snapshot, proposed: set[tuple[str, str]], result: Proposals
+    ) -> Iterator[Candidate]:
+        """Yield the candidates of a source up to where it does not fit or fails, and add the reason to ``result``."""
+        place = f"{source.maker.name} on {snapshot.name} {snapshot.version}"
+        try:
+            yield from self._of(source, snapshot, proposed)
+        except NotApplicable as reason:
+            result.unfit[place] = str(reason)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if isinstance(error, EtudeError) and not isinstance(error, Rejected):  # only validation may reject
+                raise
+            result.failed[place] = _described(error)
 
     def _of(self, source: Source, snapshot: Snapshot, proposed: set[tuple[str, str]]) -> Iterator[Candidate]:
         for candidate in source.maker.candidates(snapshot, self.seed, source.knobs):
@@ -111,6 +127,14 @@ class Selection:
             return row
         detail = f"{row.task.task_id} is expected to fail in {rate:.0%} of the tries, outside {self.band}"
         return replace(row, task=None, rejection=Rejection(OUTSIDE_BAND, detail))
+
+
+def _described(error: Exception) -> str:
+    """Return the type, the message and the place of an exception, on one line without folders of this machine."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = [frame for frame in frames if _GENERATORS in Path(frame.filename).parents][-1]
+    path = Path(frame.filename).relative_to(_GENERATORS.parent).as_posix()
+    return f"{type(error).__name__} at {path}:{frame.lineno}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def select(

@@ -66,8 +66,7 @@ class Processes:
         """Yield what is proposed from each Snapshot, in their order."""
         for built in snapshots:
             done = steps.timed(steps.propose, built, plan)
-            candidates, unfit = done.value
-            yield Proposed(built, candidates, unfit, done.cpu_seconds)
+            yield Proposed(built, done.value, done.cpu_seconds)
 
     def verdicts(self, works: Iterable[Work], settings: Settings) -> Iterator[Judged]:
         """Yield the verdict on every candidate as soon as it is known.

@@ -181,7 +181,6 @@ class RayCluster:
         def finish() -> Proposed:
             cost = steps.make_available(built) if is_here else None
             done = remote() if remote else steps.timed(steps.propose, built, plan)
-            candidates, unfit = done.value
-            return Proposed(built, candidates, unfit, done.cpu_seconds, cost or done.cost)
+            return Proposed(built, done.value, done.cpu_seconds, cost or done.cost)
 
         return finish

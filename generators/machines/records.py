@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -22,6 +22,15 @@ class Settings:
     knobs: CheckKnobs  # the knobs of validation
 
 
+@dataclass(frozen=True)
+class Proposals:
+    """Candidates of one Snapshot, and why some generators have none or not all of theirs."""
+
+    candidates: list[Candidate] = field(default_factory=list)  # in the order of the request and the seed
+    unfit: dict[str, str] = field(default_factory=dict)  # why generators do not fit it, by "generator on package"
+    failed: dict[str, str] = field(default_factory=dict)  # defects of generators, by the same
+
+
 class Plan(Protocol):
     """What is asked of each Snapshot; it is pickled."""
 
@@ -30,8 +39,8 @@ class Plan(Protocol):
         """Return whether a generator asks a language model, whose answers are recorded on one machine."""
         ...
 
-    def candidates(self, snapshot: Snapshot, unfit: dict[str, str]) -> list[Candidate]:
-        """Return the candidates of a Snapshot, and add to ``unfit`` why generators do not fit it."""
+    def candidates(self, snapshot: Snapshot) -> Proposals:
+        """Return what the generators propose from a Snapshot."""
         ...
 
 
@@ -103,11 +112,10 @@ class Built:
 
 @dataclass(frozen=True)
 class Proposed:
-    """What all generators propose from one Snapshot."""
+    """What all generators propose from one Snapshot, and what that cost."""
 
     built: Built  # the Snapshot
-    candidates: Sequence[Candidate]  # in the order of the request and the seed
-    unfit: Mapping[str, str]  # why generators do not fit the source, by generator and source
+    proposals: Proposals  # what they propose
     cpu_seconds: float  # CPU time of the proposals
     cost: BuildCost | None = None  # cost of a build that the proposals needed
 

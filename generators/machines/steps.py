@@ -25,7 +25,7 @@ from ..validation.checks.duplicates import Fingerprint, fingerprint
 from ..validation.checks.exercise import Exercise
 from ..validation.pipeline import Validator
 from .cpu_time import cpu_seconds
-from .records import BuildCost, Built, Plan, Settings, Verdict
+from .records import BuildCost, Built, Plan, Proposals, Settings, Verdict
 
 Screening = tuple[Candidate, TestRun | None]
 """A candidate and the run of the tests that run the changed code, where screening has made it."""
@@ -74,10 +74,9 @@ def opened(built: Built) -> Snapshot:
     return snapshot
 
 
-def propose(built: Built, plan: Plan) -> tuple[list[Candidate], dict[str, str]]:
-    """Return what is proposed from a Snapshot, and why generators do not fit it."""
-    unfit: dict[str, str] = {}
-    return plan.candidates(opened(built), unfit), unfit
+def propose(built: Built, plan: Plan) -> Proposals:
+    """Return what is proposed from a Snapshot."""
+    return plan.candidates(opened(built))
 
 
 def screened(built: Built, candidates: list[Candidate], settings: Settings) -> list[Screened]:

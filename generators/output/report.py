@@ -12,6 +12,11 @@ from ..twins.renamed.renamed_rows import RenamedReport
 from .publish import Row
 
 
+def failed_text(place: str, error: str) -> str:
+    """Return one line about a defect of a generator; ``place`` is "generator on package"."""
+    return f"{place} failed, which is a defect of the generator ({error}); report it, or leave the generator out"
+
+
 @dataclass
 class Counts:
     """What became of some candidates."""
@@ -42,6 +47,7 @@ class Report(Counts):
     per_source: dict[str, Counts] = field(default_factory=dict)  # the same counts for each package
     per_generator: dict[str, Counts] = field(default_factory=dict)  # the same counts for each generator
     not_applicable: dict[str, str] = field(default_factory=dict)  # reasons by "generator on package"
+    failed: dict[str, str] = field(default_factory=dict)  # defects of generators, by the same
     twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
     curriculum: dict[str, Any] = field(default_factory=dict)  # what `--curriculum` asked for, and why
     renamed: RenamedReport = field(default_factory=RenamedReport)  # renamed twins, and what was renamed for them

@@ -126,6 +126,13 @@ def line_span(source: bytes, span: Span) -> Span:
     return start, len(source) if end < 0 else end + 1
 
 
+def indentation(source: bytes, position: int) -> bytes:
+    """Return the tabs and blanks that indent the line at a byte; those before a form feed do not count."""
+    start = max(source.rfind(b"\n", 0, position), source.rfind(b"\r", 0, position)) + 1
+    lead = re.compile(rb"[ \t\f]*").match(source, start)
+    return lead[0].rpartition(b"\f")[2] if lead else b""
+
+
 def with_leading_comments(source: bytes, span: Span) -> Span:
     """Return ``span`` extended to whole lines and over the comment block directly above it."""
     start, end = line_span(source, span)
@@ -264,7 +271,7 @@ class SyntaxSpans:
 
     def __init__(self, source: bytes) -> None:
         self.source = source
-        self._starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
+        self._starts = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", source))]
 
     def span(self, node: ast.AST) -> Span:
         """Return the span of a node that has a position."""
@@ -276,3 +283,7 @@ class SyntaxSpans:
         """Return the source of a node."""
         start, end = self.span(node)
         return self.source[start:end]
+
+    def indentation(self, node: ast.AST) -> bytes:
+        """Return the tabs and blanks that indent the first line of a node, of a definition that of its ``def``."""
+        return indentation(self.source, self._starts[node.lineno - 1])  # type: ignore[attr-defined]

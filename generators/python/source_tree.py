@@ -145,9 +145,9 @@ class SourceTree:
             if self.is_test(path) or not self.is_source(path) or name not in self.word_index[path]:
                 continue
             source = edited.get(path) or original
-            lines = source.decode("utf-8", "replace").splitlines()
+            lines = source.splitlines()  # as Python counts them, unlike those of a str
             for number in called_lines(parse_or_empty(source), name, owner, tops):
-                sites.append(f"{path}:{number}: {lines[number - 1].strip()}")
+                sites.append(f"{path}:{number}: {lines[number - 1].decode('utf-8', 'replace').strip()}")
         return sites[:most]
 
 

@@ -44,7 +44,7 @@ def contradictions(source: bytes, names: Sequence[str]) -> Iterator[bytes]:
         changed = _other(constant.value).encode()
         if owner is None:
             yield source[:start] + changed + source[end:]
-        elif owner.body[0].col_offset == test.col_offset and not test.decorator_list:
+        elif spans.indentation(owner.body[0]) == spans.indentation(test) and not test.decorator_list:
             after = spans.span(owner)[1]
             yield source[:after] + b"\n\n" + source[first:start] + changed + source[end:last] + source[after:]
 

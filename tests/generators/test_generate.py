@@ -15,9 +15,11 @@ import pytest
 from helpers.light_checks import LIGHT
 from helpers.paths import DATA
 
-from etude.errors import GeneratorError, SnapshotError, UnknownName
+from etude.cli.app import main
+from etude.errors import EndpointUnavailable, GeneratorError, SnapshotError, UnknownName
 from etude.generators.base import ProgressUpdate
 from etude.generators.generate import generate
+from etude.generators.library.mutation.bug_operator import OperatorBug
 from etude.generators.output.publish import JOURNAL
 from etude.models import Task
 
@@ -265,3 +267,53 @@ def test_a_generator_that_does_not_fit_a_source_is_left_out_and_named(tmp_path):
 def test_a_request_in_which_no_generator_fits_is_an_error_with_the_reason(tmp_path):
     with pytest.raises(GeneratorError, match="no history to read"):
         make_set(SAMPLE, tmp_path, generators=["history_revert", "history_pr"])
+
+
+@pytest.fixture
+def failing_bugs(monkeypatch):
+    """Make ``bug_operator`` fail after its first candidate."""
+    candidates = OperatorBug.candidates
+
+    def failing(self, *arguments):
+        yield next(iter(candidates(self, *arguments)))
+        raise IndentationError("unindent does not match\nany outer level")
+
+    monkeypatch.setattr(OperatorBug, "candidates", failing)
+
+
+def test_a_defect_of_one_generator_is_reported_and_loses_nothing_else(failing_bugs, tmp_path, capsys):
+    names = "bug_operator,fd_function"
+    knobs = [f"--knob={name}={value}" for name, value in LIGHT.items()]
+    assert main(["generate", str(SAMPLE), "-g", names, "--count", "2", "--seed", "7", *knobs, "-o", str(tmp_path)]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    counts = {name: part["candidates"] for name, part in report["per_generator"].items()}
+    assert counts == {"bug_operator": 1, "fd_function": 2} and report["not_applicable"] == {}
+    error = report["failed"]["bug_operator on scales 1.2.0"]
+    assert error.startswith("IndentationError at generators/curriculum/selection.py:")
+    assert error.endswith(": unindent does not match any outer level")
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert line == (
+        f"warning: bug_operator on scales 1.2.0 failed, which is a defect of the generator ({error}); report it, or "
+        "leave the generator out"
+    )
+
+
+def test_a_defect_that_leaves_no_candidate_is_an_error_that_names_it(monkeypatch, tmp_path):
+    def failing(self, *arguments):
+        raise KeyError("tab")
+        yield
+
+    monkeypatch.setattr(OperatorBug, "candidates", failing)
+    with pytest.raises(GeneratorError, match="no candidate: bug_operator on scales 1.2.0 failed, .*KeyError"):
+        make_set(SAMPLE, tmp_path, generators=["bug_operator"], knobs=LIGHT)
+
+
+@pytest.mark.parametrize("error", [EndpointUnavailable("the model is away"), GeneratorError("stop")])
+def test_an_error_that_a_generator_raises_on_purpose_ends_the_run(monkeypatch, tmp_path, error):
+    def failing(self, *arguments):
+        raise error
+        yield
+
+    monkeypatch.setattr(OperatorBug, "candidates", failing)
+    with pytest.raises(type(error), match=str(error)):
+        make_set(SAMPLE, tmp_path, generators=["bug_operator", "fd_function"], knobs=LIGHT)

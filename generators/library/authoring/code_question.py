@@ -174,7 +174,7 @@ def _tests_of_lines(code: TestedCode, seed: int, knobs: Knobs) -> Iterator[Asked
                 if line in starts and MIN_NAMES <= len(names) <= knobs.max_names and len(names) < len(of_function):
                     places.setdefault((module.path, names), (module.path, line, (", ".join(of_function),)))
     for path, line, guesses in in_seed_order(places.values(), seed, "tests_of_line", key=lambda item: item[:2]):
-        source = code.tree.read(path).decode("utf-8", "replace").splitlines()[line - 1].strip()
+        source = code.tree.read(path).splitlines()[line - 1].decode("utf-8", "replace").strip()
         text = (
             f"Which tests of the code base run line {line} of `{path}`, when the whole suite runs in its usual order? "
             f"The line reads `{source}`. Only tests that pass count. Of a parametrised test, the name without the "

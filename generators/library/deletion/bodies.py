@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from ...python.source import Definition, Edit, Module, Span, docstring_node, line_span
+from ...python.source import Definition, Edit, Module, Span, docstring_node, indentation
 from .documentation import redact_docstring
 
 STUB = "raise NotImplementedError"
@@ -54,12 +54,8 @@ def _indent(module: Module, definition: Definition) -> bytes:
     """Return the indentation of the body; for a one-line function, four spaces more than that of its ``def``."""
     first = definition.body.named_children[0]
     if first.start_point[0] > definition.node.start_point[0]:
-        start, _ = line_span(module.source, (first.start_byte, first.end_byte))
-        lead = module.source[start : first.start_byte]
-        if not lead.strip():
-            return lead
-    start, _ = line_span(module.source, (definition.node.start_byte, definition.node.start_byte))
-    return module.source[start : definition.node.start_byte] + b"    "
+        return indentation(module.source, first.start_byte)
+    return indentation(module.source, definition.node.start_byte) + b"    "
 
 
 def code_lines(module: Module, definition: Definition) -> int:
@@ -77,8 +73,7 @@ def is_empty(module: Module, definition: Definition) -> bool:
 
 def parsed(module: Module, definition: Definition) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef:
     """Return the syntax tree of the definition without its decorators."""
-    start, _ = line_span(module.source, (definition.node.start_byte, definition.node.start_byte))
-    lead = module.source[start : definition.node.start_byte].decode("utf-8", "replace")
+    lead = indentation(module.source, definition.node.start_byte).decode()
     text = module.text(definition.node)
     statement = ast.parse(f"if 1:\n{lead}{text}" if lead else text).body[0]
     node = statement.body[0] if isinstance(statement, ast.If) else statement

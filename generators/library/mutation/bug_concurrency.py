@@ -36,7 +36,7 @@ def _with(code: ModuleCode, node: ast.With | ast.AsyncWith) -> Iterator[Site]:
     yield from code.unwrapped("lock", node, node.body)
     first, last = code.lines_span(node.body[0]), code.lines_span(node.body[-1])
     if len(node.body) > 1 and last is not None:
-        moved = code.dedented(node.body[-1:], node.col_offset)
+        moved = code.dedented(node.body[-1:], code.indentation(node))
         if moved is not None:
             yield from code.spliced("outside_lock", last, moved, node)
     inner = node.body[0]
@@ -46,8 +46,9 @@ def _with(code: ModuleCode, node: ast.With | ast.AsyncWith) -> Iterator[Site]:
     body = code.lines_span(inner.body[0])
     if body is not None and inner.lineno == (inner.test.end_lineno or 0) and node.lineno + 1 == inner.lineno:
         head, test = code.source[whole[0] : first[0]], code.source[first[0] : body[0]]
-        step = inner.col_offset - node.col_offset
-        swapped = code.reindented((first[0], body[0]), -step) + b" " * step + head
+        outside, inside = code.indentation(node), code.indentation(inner)
+        swapped = code.reindented((first[0], body[0]), inside, outside)
+        swapped += code.reindented((whole[0], first[0]), outside, inside)
         if b"\n" in test and head.count(b"\n") == 1:
             yield from code.spliced("check_then_act", (whole[0], body[0]), swapped, node)
 

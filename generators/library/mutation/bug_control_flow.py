@@ -107,7 +107,7 @@ def _loop(code: ModuleCode, node: ast.For) -> Iterator[Site]:
     last = code.lines_span(node.body[-1])
     if last is None or not code.source[last[0] : last[1]].endswith(b"\n"):
         return
-    indent = code.source[last[0] : code.span(node.body[-1])[0]]
+    indent = code.indentation(node.body[-1])
     whole = [isinstance(item, ast.Yield | ast.YieldFrom) for item in ast.walk(node)]
     if not isinstance(node.body[-1], _ENDS) and (any(whole) or len(node.body) > 1):
         yield from code.spliced("loop_once", (last[1], last[1]), indent + b"break\n", node.body[-1])
@@ -118,7 +118,7 @@ def _loop(code: ModuleCode, node: ast.For) -> Iterator[Site]:
         return
     span = code.lines_span(after)
     if span is not None and span[1] - span[0] < 100 and b"\n" not in code.text(after):
-        moved = code.reindented(span, node.body[-1].col_offset - after.col_offset)
+        moved = code.reindented(span, code.indentation(after), code.indentation(node.body[-1]))
         yield from code.spliced("return_in_loop", (last[1], span[1]), moved, node.body[-1])
 
 

@@ -140,8 +140,7 @@ def _attribute(code: ModuleCode, node: ast.Assign) -> Iterator[Site]:
         return
     if any(isinstance(item, ast.Name) and item.id == "__slots__" for item in ast.walk(owner)):
         return
-    indent = code.source[first[0] : first[0] + function.col_offset]
-    line = indent + target.attr.encode() + b" = " + empty + b"\n\n"
+    line = code.indentation(function) + target.attr.encode() + b" = " + empty + b"\n\n"
     yield from code.spliced("shared_attribute", (first[0], span[1]), line + code.source[first[0] : span[0]], node)
 
 
@@ -152,7 +151,7 @@ def _loop(code: ModuleCode, node: ast.For) -> Iterator[Site]:
         return
     span, head = code.lines_span(first), code.source.rfind(b"\n", 0, code.span(node)[0]) + 1
     if span is not None and empty_container(code, first.value):
-        moved = code.reindented(span, node.col_offset - first.col_offset)
+        moved = code.reindented(span, code.indentation(first), code.indentation(node))
         yield from code.spliced("shared_over_loop", (head, span[1]), moved + code.source[head : span[0]], first)
 
 

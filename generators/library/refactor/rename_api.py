@@ -99,9 +99,10 @@ class RenameApi:
                 continue
             try:
                 tests = renamed_tests(symbol, new, affected)
+                candidate = _propose(symbol, new, affected, tests, reference, knobs)
             except Rejected:
                 continue
-            yield _propose(symbol, new, affected, tests, reference, knobs)
+            yield candidate
 
 
 def _is_renamable(symbol: Symbol) -> bool:

@@ -135,8 +135,8 @@ def _import_edits(file: SourceFile, statement: ast.ImportFrom, dropped: set[int]
     if len(dropped) == len(statement.names):
         return [(span, line)]
     items = [file.span(alias) for alias in statement.names]
-    indentation = b" " * statement.col_offset
-    return [*items_without(file.source, items, dropped), ((span[1], span[1]), b"\n" + indentation + line)]
+    added = b"\n" + file.indentation(statement) + line
+    return [*items_without(file.source, items, dropped), ((span[1], span[1]), added)]
 
 
 def _suitable(symbol: Symbol, affected: Sequence[str]) -> Iterator[_Chosen]:
@@ -167,19 +167,19 @@ def _copies(symbol: Symbol, chosen: _Chosen, new: str) -> Edit:
     file, node = chosen.file, chosen.node
     first = min([node, *node.decorator_list], key=lambda item: item.lineno)
     start, end = file.span(first)[0] - (first is not node), file.span(node)[1]
-    indentation = " " * node.col_offset
+    indentation = file.indentation(node)
     text = b""
     for suffix, name, fixture in (
         (OLD_SUFFIX, symbol.name, "old_name_warns"),
         (NEW_SUFFIX, new, "new_name_does_not_warn"),
     ):
         inner = [edit for edit in _edits(symbol, file, name) if start <= edit[0][0] and edit[0][1] <= end]
-        mark = f'{indentation}@pytest.mark.usefixtures("{fixture}")\n{indentation}'
+        mark = indentation + f'@pytest.mark.usefixtures("{fixture}")\n'.encode() + indentation
         copy = apply_edits(file.source[start:end], [((a - start, b - start), to) for (a, b), to in inner])
         copy = re.sub(
             rb"\b(def\s+)" + node.name.encode() + rb"\b", rb"\g<1>" + (node.name + suffix).encode(), copy, count=1
         )
-        text += (b"\n\n" if node.col_offset else b"\n\n\n") + mark.encode() + copy
+        text += (b"\n\n" if indentation else b"\n\n\n") + mark + copy
     return (end, end), text
 
 

@@ -98,11 +98,13 @@ def _definition_edits(symbol: Symbol, new: str) -> list[Edit]:
 
 
 def _after(symbol: Symbol, text: str) -> Edit:
-    """Return the edit that adds lines after the definition, at its indentation."""
-    end = symbol.file.span(symbol.node)[1]
-    indentation = " " * symbol.node.col_offset
-    lines = "\n".join(indentation + line for line in text.split("\n"))
-    return (end, end), ("\n\n" if symbol.owner else "\n\n\n").encode() + lines.encode()
+    """Return the edit that adds lines after the definition, indented as the definition and its body are."""
+    file, node = symbol.file, symbol.node
+    end, indentation, inner = file.span(node)[1], file.indentation(node), file.indentation(node.body[0])
+    step = inner[len(indentation) :] if inner.startswith(indentation) else b""
+    lines = [re.sub(rb"^ {4}", step or b"    ", line.encode()) for line in text.split("\n")]
+    added = b"\n".join(indentation + line for line in lines)
+    return (end, end), (b"\n\n" if symbol.owner else b"\n\n\n") + added
 
 
 def _at_end(file: SourceFile, text: str) -> Edit:

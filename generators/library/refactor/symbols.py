@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from ....errors import Rejected
 from ...python.source import Span, SyntaxSpans, line_span, parse, words
 from ..deletion.removal.name_index import NameIndex
 from ..deletion.removal.source_file import DEFINITIONS, SourceFile
@@ -135,8 +136,14 @@ def listed_names(file: SourceFile, name: str) -> Iterator[ast.Constant]:
 
 
 def with_imports(source: bytes, *modules: str) -> bytes:
-    """Return a source that imports these modules at its top; those that it binds already are left out."""
-    body = parse(source).body
+    """Return a source that imports these modules at its top; those that it binds already are left out.
+
+    Raises Rejected where earlier edits left a source that is not valid Python.
+    """
+    try:
+        body = parse(source).body
+    except (SyntaxError, ValueError) as error:
+        raise Rejected("v0_syntax", f"the rewritten source is not valid Python: {error}") from error
     bound = {alias.asname or alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
     lines = b"".join(f"import {module}\n".encode() for module in modules if module not in bound)
     if not lines:

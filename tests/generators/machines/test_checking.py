@@ -55,9 +55,9 @@ def built() -> Built:
 
 def works(built: Built) -> Iterator[Work]:
     plan = select([FunctionDeletion()], {"min_lines": 3}, count=3, seed=7)
-    candidates, unfit = steps.propose(built, plan)
-    assert unfit == {}
-    yield Work(built, {f"key {number}": candidate for number, candidate in enumerate(candidates)})
+    proposals = steps.propose(built, plan)
+    assert proposals.unfit == {} and proposals.failed == {}
+    yield Work(built, {f"key {number}": candidate for number, candidate in enumerate(proposals.candidates)})
 
 
 def test_each_candidate_gets_one_verdict_when_the_queue_is_short(built, monkeypatch):

@@ -134,5 +134,5 @@ def _form(node: ast.stmt) -> str:
 
 def _text(source: bytes, node: Function) -> str:
     first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-    lines = source.decode("utf-8", "replace").splitlines()[first - 1 : node.end_lineno]
-    return textwrap.dedent("\n".join(lines))
+    lines = source.splitlines()[first - 1 : node.end_lineno]  # as Python counts them, unlike those of a str
+    return textwrap.dedent(b"\n".join(lines).decode("utf-8", "replace"))

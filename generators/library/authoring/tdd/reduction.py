@@ -95,7 +95,7 @@ class Reduction:
         start, end = self.file.span(body[0])[0], self.file.span(body[-1])[1]
         if body[0].lineno > node.lineno:
             lines = with_leading_comments(self.file.source, (start, end))
-            return [(lines, b" " * body[0].col_offset + MISSING + b"\n")]
+            return [(lines, self.file.indentation(body[0]) + MISSING + b"\n")]
         return [((start, end), MISSING)]
 
     def _class(self, node: ast.ClassDef) -> list[Edit]:

@@ -23,6 +23,7 @@ class SourceFile:
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
         self._spans = SyntaxSpans(source)
         self.span = self._spans.span
+        self.indentation = self._spans.indentation
         self.imports: dict[str, str] = {}
         """Local name to dotted name, of every import."""
         self.exports: dict[str, str] = {}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
+from ....python.indentation import moved_lines
 from ....python.mutants import Mutant
 from ....python.source import Module, Span, SyntaxSpans, parse_or_empty, with_leading_comments
 from ..family import Site
@@ -176,7 +177,7 @@ class ModuleCode(SyntaxSpans):
 
     def unwrapped(self, kind: str, statement: ast.stmt, *blocks: list[ast.stmt]) -> Iterator[Site]:
         """Yield the mistake that has only the given blocks in place of a compound statement."""
-        parts = [self.dedented(block, statement.col_offset) for block in blocks if block]
+        parts = [self.dedented(block, self.indentation(statement)) for block in blocks if block]
         span = self.lines_span(statement)
         if span is not None and parts and all(parts):
             yield from self.spliced(kind, span, b"".join(part for part in parts if part), statement)
@@ -193,22 +194,17 @@ class ModuleCode(SyntaxSpans):
             return None
         return start, len(self.source) if last < 0 else last + 1
 
-    def dedented(self, block: list[ast.stmt], column: int) -> bytes | None:
-        """Return the lines of a block, indented by ``column``; None when it cannot be moved as whole lines."""
+    def dedented(self, block: list[ast.stmt], indentation: bytes) -> bytes | None:
+        """Return the lines of a block at an indentation; None when it cannot be moved as whole lines."""
         first, last = self.lines_span(block[0]), self.lines_span(block[-1])
         if first is None or last is None or self._has_long_string(block):
             return None
         start, _ = with_leading_comments(self.source, first)
-        return self.reindented((start, last[1]), column - block[0].col_offset)
+        return self.reindented((start, last[1]), self.indentation(block[0]), indentation)
 
-    def reindented(self, span: Span, by: int) -> bytes:
-        """Return whole lines with ``by`` more blanks at the left, or fewer."""
-        lines = self.source[span[0] : span[1]].splitlines(keepends=True)
-        if by >= 0:
-            return b"".join(b" " * by + line if line.strip() else line for line in lines)
-        return b"".join(
-            line[min(-by, len(line) - len(line.lstrip(b" \t"))) :] if line.strip() else line for line in lines
-        )
+    def reindented(self, span: Span, before: bytes, after: bytes) -> bytes:
+        """Return whole lines of a block at the indentation ``after`` in place of ``before``."""
+        return moved_lines(self.source[span[0] : span[1]], before, after)
 
     def _has_long_string(self, block: list[ast.stmt]) -> bool:
         """Return whether a string spans lines, which another indentation would change."""
@@ -219,10 +215,6 @@ class ModuleCode(SyntaxSpans):
             for statement in block
             for node in ast.walk(statement)
         )
-
-
-def _indent(line: bytes) -> int:
-    return len(line) - len(line.lstrip(b" \t"))
 
 
 def called_name(call: ast.Call) -> str:

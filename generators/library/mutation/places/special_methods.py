@@ -57,8 +57,8 @@ def _exit(code: ModuleCode, node: Function, returns: list[ast.Return]) -> Iterat
             yield from code.spliced("context_manager", code.span(item.value), other, item)
     span = code.lines_span(node.body[-1])
     if not returns and span is not None and code.source[span[0] : span[1]].endswith(b"\n"):
-        indent = b" " * node.body[-1].col_offset
-        yield from code.spliced("context_manager", (span[1], span[1]), indent + b"return True\n", node.body[-1])
+        text = code.indentation(node.body[-1]) + b"return True\n"
+        yield from code.spliced("context_manager", (span[1], span[1]), text, node.body[-1])
 
 
 BY_NAME: dict[str, Callable[[ModuleCode, Function, list[ast.Return]], Iterator[Site]]] = {

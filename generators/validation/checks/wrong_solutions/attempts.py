@@ -15,6 +15,7 @@ from .....environments.tasks.task_trees import Materials
 from .....models import Task
 from ....engine.warm_batch import WarmBatch
 from ....engine.warm_suite import Trial
+from ....python.source import Edit, SyntaxSpans, apply_edits, line_span
 from ....python.source_tree import read_files
 from ...limits import attempt_limit, conclusive
 from ..exercise import Exercise, Piece, solved_is_pristine
@@ -153,20 +154,21 @@ def with_trivial_bodies(exercise: Exercise, body: str) -> dict[str, bytes]:
 
 
 def _with_bodies(source: bytes, pieces: list[Piece], body: str) -> bytes:
-    lines = source.split(b"\n")
+    spans, edits = SyntaxSpans(source), list[Edit]()
     functions = [
         node
         for piece in pieces
         for node in ([piece.node] if not isinstance(piece.node, ast.ClassDef) else piece.node.body)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    for node in sorted(functions, key=lambda node: node.lineno, reverse=True):
-        first, last = node.body[0], node.end_lineno or node.lineno
-        if first.lineno == node.lineno:  # all on the line of its def
-            lines[first.lineno - 1 : last] = [lines[first.lineno - 1][: first.col_offset] + body.encode()]
-            continue
-        lines[first.lineno - 1 : last] = [b" " * first.col_offset + body.encode()]
-    return b"\n".join(lines)
+    for node in functions:
+        first = min([node.body[0], *getattr(node.body[0], "decorator_list", [])], key=lambda item: item.lineno)
+        start, end = spans.span(first)[0], source.find(b"\n", spans.span(node)[1])
+        line, text = line_span(source, (start, start))[0], body.encode()
+        if not source[line:start].strip(b" \t\f@"):  # not on the line of its def
+            start, text = line, spans.indentation(first) + text
+        edits.append(((start, end if end >= 0 else len(source)), text))
+    return apply_edits(source, edits)
 
 
 async def rewarded_bodies(task: Task, trees: Materials, exercise: Exercise, *, backend: str = "auto") -> list[str]:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
+from .....python.indentation import line_move
 from .....python.source import Edit, line_span, with_leading_comments
 from ...removal.file_edits import deletions
 from ...removal.source_file import SourceFile
@@ -36,7 +37,7 @@ def without_clause(file: SourceFile, before: ast.stmt, block: Sequence[ast.stmt]
 
 def dedented(file: SourceFile, block: Sequence[ast.stmt], outer: ast.stmt) -> list[Edit]:
     """Return the edits that move a block to the indentation of the statement around it."""
-    amount = block[0].col_offset - outer.col_offset
+    before, after = file.indentation(block[0]), file.indentation(outer)
     inside = _lines_inside_strings(block)
     edits: list[Edit] = []
     position = _start(file, block)
@@ -45,9 +46,9 @@ def dedented(file: SourceFile, block: Sequence[ast.stmt], outer: ast.stmt) -> li
     for number in range(first, last + 1):
         end = file.source.find(b"\n", position)
         line = file.source[position : end if end >= 0 else len(file.source)]
-        width = min(amount, len(line) - len(line.lstrip(b" \t")))
-        if width and line.strip() and number not in inside:
-            edits.append(((position, position + width), b""))
+        (begin, stop), text = line_move(line, before, after)
+        if (stop > begin or text) and number not in inside:
+            edits.append(((position + begin, position + stop), text))
         position += len(line) + 1
     return edits
 
