@@ -2,7 +2,8 @@
 
 ``python benchmarks/suite.py run LIST OUT -g GENERATORS [--count 40] [--seed 29] [--jobs 2] [--knob KEY=VALUE ...]``
 calls ``etude generate`` for each source of the file LIST (one per line) and writes its set to ``OUT/SOURCE``. A set
-that has a report is left alone, so a stopped run can go on; a source that fails is noted in ``OUT/failed.txt``.
+that has a report is left alone, so a stopped run can go on; a source that fails is noted in ``OUT/failed.txt``, and the
+commit that makes the sets in ``OUT/commits.txt``.
 
 ``python benchmarks/suite.py page OUT... [--out docs/suite.md]`` reads the sets below the folders and writes the page:
 totals, one row per package with the SHA-256 of its ``tasks.jsonl`` files, one row per generator, and the rate over time
@@ -102,6 +103,9 @@ def read(folder: Path) -> TaskSet:
 def make(options: argparse.Namespace) -> int:
     """Make the set of each source that has none; return 1 when a source failed."""
     failed = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    with (options.out / "commits.txt").open("a", encoding="utf-8") as log:
+        log.write(subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, text=True))
     for source in options.list.read_text(encoding="utf-8").split():
         name = re.sub(r"[^\w.-]+", "-", source.partition("==")[0].rpartition(":")[2])
         folder = options.out / name
@@ -174,7 +178,7 @@ def generator_rows(sets: Sequence[TaskSet]) -> list[str]:
     return lines
 
 
-def page(sets: Sequence[TaskSet]) -> str:
+def page(sets: Sequence[TaskSet], commits: Sequence[str]) -> str:
     """Return the page. Raises SystemExit for sets that share a task, and for one that a model helped to make."""
     ids = Counter(identity for item in sets for identity in item.ids)
     if repeated := [identity for identity, number in ids.items() if number > 1]:
@@ -210,7 +214,7 @@ def page(sets: Sequence[TaskSet]) -> str:
             else []
         ),
         "",
-        "Commands, each with one source at a time:",
+        f"Commits that made them: {', '.join(f'`{commit[:10]}`' for commit in commits)}. Commands, one source at a time:",
         "",
         *(f"- `-g {','.join(names)} --count {count} --seed {seed}`" for names, count, seed in sorted(requests)),
         "",
@@ -243,7 +247,9 @@ def main() -> None:
     sets = list(sets_below(options.folders))
     if not sets:
         parser.error("no folder below these holds a report.json")
-    options.out.write_text(page(sets), encoding="utf-8")
+    logs = [path for folder in options.folders for path in sorted(folder.glob("**/commits.txt"))]
+    commits = dict.fromkeys(commit for path in logs for commit in path.read_text(encoding="utf-8").split())
+    options.out.write_text(page(sets, list(commits)), encoding="utf-8")
     print(f"wrote {options.out}")
 
 
