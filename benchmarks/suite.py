@@ -214,7 +214,8 @@ def page(sets: Sequence[TaskSet], commits: Sequence[str]) -> str:
             else []
         ),
         "",
-        f"Commits that made them: {', '.join(f'`{commit[:10]}`' for commit in commits)}. Commands, one source at a time:",
+        f"Commits that made them: {', '.join(f'`{commit[:10]}`' for commit in commits)}.",
+        "Commands, each with one source at a time:",
         "",
         *(f"- `-g {','.join(names)} --count {count} --seed {seed}`" for names, count, seed in sorted(requests)),
         "",
