@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .source import Span, SyntaxSpans, compiled, parse
+from .source import Span, SyntaxSpans, compiled, parse, parsed
 
 P = TypeVar("P")
 
@@ -89,7 +89,7 @@ def possible_mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
     text = _Text(source)
     unordered = {
         mutant
-        for node in mutable_nodes(parse(source))
+        for node in mutable_nodes(parsed(source))
         if getattr(node, "lineno", 0) in lines
         for operator in OPERATORS.get(type(node), ())
         for mutant in operator(text, node)
@@ -123,7 +123,7 @@ def _statements(source: bytes) -> list[Span]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     spans = []
-    for node in parse(source).body:
+    for node in parsed(source).body:
         first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
         spans.append((starts[first - 1], starts[node.end_lineno or first]))
     return spans

@@ -258,6 +258,12 @@ def parse(source: bytes) -> ast.Module:
         return ast.parse(source)
 
 
+@functools.lru_cache(maxsize=24)
+def parsed(source: bytes) -> ast.Module:
+    """Return the syntax tree of a file that many candidates share; callers must not change it. Raises as ``parse``."""
+    return parse(source)
+
+
 def parse_or_empty(source: bytes) -> ast.Module:
     """Return the syntax tree without emitting warnings; one without statements for broken Python."""
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ...models import InterfaceItem
 from ..python.hidden_tests import split_test_id
-from ..python.source import Module, signature, words
+from ..python.source import Module, parsed, signature, words
 from ..python.source_tree import SourceTree
 
 _RAISING = ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns")
@@ -44,7 +44,7 @@ def interface_of(tree: SourceTree, targets: Sequence[InterfaceItem], tests: Iter
     for path, names in sorted(by_file.items()):
         source = tree.python_files.get(path)
         if source is not None:
-            for item in _used_in(catalogue, ast.parse(source), names, subject):
+            for item in _used_in(catalogue, parsed(source), names, subject):
                 items.setdefault(item.name, item)
     for target in targets:
         items.pop(target.name, None)

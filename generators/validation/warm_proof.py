@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from ...environments.snapshots.test_run.test_runner import Outcome, TestRun
@@ -124,12 +125,18 @@ def only_removes(tree: SourceTree, shown: Mapping[str, bytes | None]) -> bool:
     )
 
 
+@lru_cache(maxsize=128)
 def _only_removes(path: str, before: bytes, after: bytes) -> bool:
     if not path.endswith(".py") or compile_error(path, after):
         return False
-    remaining = _statements(parse_or_empty(before))
-    is_part = all(statement in remaining for statement in _statements(parse_or_empty(after)))
+    remaining = iter(_all_statements(before))
+    is_part = all(statement in remaining for statement in _all_statements(after))
     return is_part and not (_defined(before) - _defined(after)) & words(after)
+
+
+@lru_cache(maxsize=16)
+def _all_statements(source: bytes) -> tuple[str, ...]:
+    return tuple(_statements(parse_or_empty(source)))
 
 
 def _statements(owner: ast.Module | ast.ClassDef) -> Iterator[str]:
@@ -142,7 +149,8 @@ def _statements(owner: ast.Module | ast.ClassDef) -> Iterator[str]:
             yield ast.dump(node)
 
 
-def _defined(source: bytes) -> set[str]:
+@lru_cache(maxsize=16)
+def _defined(source: bytes) -> frozenset[str]:
     """Return the names that a file defines, imports or assigns outside of functions."""
     names: set[str] = set()
     waiting: list[ast.AST] = [parse_or_empty(source)]
@@ -156,4 +164,4 @@ def _defined(source: bytes) -> set[str]:
             names.add((node.asname or node.name).partition(".")[0])
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
-    return names
+    return frozenset(names)

@@ -14,7 +14,7 @@ from typing import Literal
 from ....environments.tasks.task_trees import Materials
 from ....models import InterfaceItem, Task
 from ...python.hidden_tests import split_test_id
-from ...python.source import parse, words
+from ...python.source import parsed, words
 from .exercise import Exercise
 
 MAX_ADDED = 24
@@ -129,7 +129,7 @@ def _demands(task: Task, tests: Path) -> Demands:
     demands = Demands()
     for path, names in sorted(by_file.items()):
         if path.endswith(".py") and (tests / path).is_file():
-            for node in ast.walk(parse((tests / path).read_bytes())):
+            for node in ast.walk(parsed((tests / path).read_bytes())):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names:
                     _collect(node, demands)
     return demands

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from ....environments.snapshots import apply_patch
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
-from ...python.source import parse
+from ...python.source import parsed
 from ...python.source_tree import SourceTree, read_files
 
 DOCUMENTS = frozenset({".md", ".rst", ".txt"})
@@ -88,7 +88,7 @@ class Exercise:
             node
             for path, source in sorted(self.before.items())
             if path.endswith(".py")
-            for name, node in _definitions(parse(source))
+            for name, node in _definitions(parsed(source))
             if (path, name) in names
         ]
 
@@ -123,7 +123,7 @@ def _placed_definitions(files: Mapping[str, bytes]) -> dict[tuple[str, str], str
         (path, name): _nameless(node)
         for path, source in files.items()
         if path.endswith(".py")
-        for name, node in _definitions(parse(source))
+        for name, node in _definitions(parsed(source))
     }
 
 
@@ -160,10 +160,10 @@ def added_lines(patch: str) -> dict[str, set[int]]:
 
 def _changed_definitions(path: str, before: bytes, after: bytes) -> Iterator[Piece]:
     versions: dict[str, set[str]] = {}
-    for name, node in _definitions(parse(before)):
+    for name, node in _definitions(parsed(before)):
         versions.setdefault(name, set()).add(ast.dump(node))
     changed = [
-        (name, node) for name, node in _definitions(parse(after)) if ast.dump(node) not in versions.get(name, ())
+        (name, node) for name, node in _definitions(parsed(after)) if ast.dump(node) not in versions.get(name, ())
     ]
     names = {name for name, _ in changed}
     lines = after.split(b"\n")

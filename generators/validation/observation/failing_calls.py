@@ -11,6 +11,7 @@ import ast
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,14 @@ def _length(session: Session) -> tuple[int, str]:
 def _lines_of(tree: SourceTree, test: str) -> int:
     """Return the number of lines of a test function; a large number when it cannot be found."""
     path, names = split_test_id(test)
-    for node in ast.walk(parse_or_empty(tree.python_files.get(path, b""))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and names and node.name == names[-1]:
-            return (node.end_lineno or node.lineno) - node.lineno
-    return 1000
+    return _lengths(tree.python_files.get(path, b"")).get(names[-1], 1000) if names else 1000
+
+
+@lru_cache(maxsize=32)
+def _lengths(source: bytes) -> dict[str, int]:
+    """Return the number of lines of each function of a file, by name; of several the first one found counts."""
+    lengths: dict[str, int] = {}
+    for node in ast.walk(parse_or_empty(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lengths.setdefault(node.name, (node.end_lineno or node.lineno) - node.lineno)
+    return lengths
