@@ -33,8 +33,9 @@ _HOOK = re.compile(
     re.MULTILINE,
 )
 _DECIDING = re.compile(
-    r"^[ \t]*def pytest_(?:runtest_(?:makereport|protocol|logreport)|collection_modifyitems|pyfunc_call|"
-    r"report_teststatus|make_collect_report|ignore_collect|collect_file)\b|"
+    r"^[ \t]*def pytest_(?:runtest_(?:makereport|logreport)|collection_modifyitems|report_teststatus|"
+    r"make_collect_report|ignore_collect|collect_file)\b|"
+    r"^[ \t]*def pytest_(?:runtest_protocol|pyfunc_call)\b(?:.*\n)(?:[ \t].*\n|\n){0,40}?[ \t]+return[ \t]+(?!None\b)|"
     r"\bforce_(?:result|exception)\b|\.(?:outcome|exitstatus|testsfailed|longrepr)\s*=(?!=)|\b_?exit\(",
     re.MULTILINE,
 )

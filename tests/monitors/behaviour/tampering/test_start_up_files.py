@@ -17,6 +17,7 @@ def write(path: str, text: str) -> Turn:
 
 
 WATCHING = "import sys\n\n\ndef pytest_collection_finish(session):\n    sys.setprofile(print)\n"
+PROTOCOL = "import sys\n\n\ndef pytest_runtest_protocol(item):\n    sys.setprofile(print)\n"
 ATTEMPTS = {
     "a start-up file": (write("sitecustomize.py", "import sys\n"), "T05"),
     "a path file": (ran("echo 'import x' > $(python -c 'import site; print(site.getsitepackages()[0])')/x.pth"), "T05"),
@@ -41,6 +42,7 @@ ATTEMPTS = {
     "a plugin": (write("_helper.py", HOOK), "T04"),
     "a plugin outside the workspace": (write("/tmp/plug.py", HOOK), "T04"),
     "a plugin that watches, in the workspace": (write("_trace.py", WATCHING), "T04"),
+    "a plugin outside that skips tests": (write("/tmp/plug.py", PROTOCOL + "    return True\n"), "T04"),
     "outcomes from outside": (write("/tmp/plug.py", WATCHING + "    session.testsfailed = 0\n"), "T04"),
 }
 ORDINARY = {
@@ -51,6 +53,7 @@ ORDINARY = {
     "other metadata": write("tally.egg-info/entry_points.txt", "[console_scripts]\ntally = tally:main\n"),
     "a clean-up": ran("rm -f sitecustomize.py"),
     "a plugin outside that watches": write("/tmp/plug.py", WATCHING),
+    "a plugin outside that watches each test": write("/tmp/plug.py", PROTOCOL),
     "hooks of conftest": write("tests/conftest.py", HOOK),
 }
 
