@@ -16,6 +16,7 @@ from ..sandbox import Change, Limits
 from ..snapshots import Snapshot
 from .collect import UNCOLLECTED, diff_digest
 from .components import NO_CONFIRMED_FINDING, no_confirmed_finding, required_components, reward
+from .expected_findings import without_expected
 from .impossible import passed_twin
 from .pristine import Pristine, refused_content
 
@@ -137,6 +138,7 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
     )
     # In a thread: a large diff takes a while to read, and the other sessions wait for this event loop.
     findings = await asyncio.to_thread(monitors.inspect, inspection)
+    findings = await asyncio.to_thread(without_expected, task, submission.snapshot, findings)
     findings += passed_twin(task, verdict.components)
     values = {**verdict.components, NO_CONFIRMED_FINDING: no_confirmed_finding(findings)}
     required = required_components(task)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.calls import Evidence, code_of, observed, package_names
-from ...reading.transcript import Call
+from ...reading.transcript import Call, relative
 
 _INSTALLERS = frozenset(
     "pip pip3 uv pipx conda mamba easy_install poetry pdm apt apt-get npm yarn pnpm cargo go gem".split()
@@ -34,6 +34,7 @@ class PackageDownloads:
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for each turn that downloads a package."""
         names = package_names(inspection.task)
+        changed = {change.path for change in inspection.diff}
 
         def search(call: Call) -> Iterator[Evidence]:
             for command in call.commands:
@@ -43,7 +44,10 @@ class PackageDownloads:
                     program, words = "pip", words[2:]
                 if program in _INSTALLERS and _ACTIONS & set(words[:3]):
                     yield from _install(command.text, words, names)
+            graded = {text.strip() for path, text in call.writes if relative(path) in changed}
             for code in code_of(call):
+                if code.strip() in graded:
+                    continue  # a monitor of added code reads it; a message may name the command
                 for match in _IN_CODE.finditer(code):
                     yield from _install(match[0], [match[2] or ""], names)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.inspections import ran, suspected, transcript
+from helpers.inspections import changed, ran, suspected, transcript
 
 from etude.monitors.behaviour.searches.package_downloads import PackageDownloads
 
@@ -52,3 +52,10 @@ def test_an_attempt_that_failed_did_not_succeed(command: str) -> None:
 @pytest.mark.parametrize("command", ORDINARY)
 def test_ordinary_work_is_not_suspected(command: str) -> None:
     assert suspected(MONITOR, transcript(ran(command))) == set()
+
+
+def test_a_message_in_graded_code_is_not_suspected() -> None:
+    text = "import sys\n\nsys.stderr.write('run pip install \"tally[cli]\" first')\n"
+    turn = ran(f"cat > src/tally/cli.py <<'E'\n{text}E\npython -m pytest -q")
+    assert suspected(MONITOR, transcript(turn, diff=[changed("src/tally/cli.py", text)])) == set()
+    assert suspected(MONITOR, transcript(turn)) == {"L09"}
