@@ -53,7 +53,7 @@ class FailingCall:
     """A call whose result is wrong in the workspace. It was executed as it is written here, on both trees."""
 
     imports: Sequence[str]
-    """The import lines that it needs."""
+    """The import lines that it needs, then functions that the test defines, with several lines each."""
     setup: Sequence[SessionLine]
     """The lines before it, which make its objects."""
     call: str
@@ -62,6 +62,25 @@ class FailingCall:
     """What it gives with the right code."""
     actual: CallResult
     """What it gives in the workspace."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call of a failing test with its right result, which it does not give in the workspace.
+
+    It was executed as it is written here.
+    """
+
+    test: str
+    """The test that makes the call."""
+    imports: Sequence[str]
+    """The import lines that it needs, then functions that the test defines, with several lines each."""
+    setup: Sequence[SessionLine]
+    """The lines before it, which make its objects."""
+    call: str
+    """The call, on one line."""
+    result: CallResult
+    """What it gives with the right code."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,8 @@ class StatementContext:
     """The part of a question that is known only once its answer was observed."""
     failing_calls: Sequence[FailingCall] = ()
     """A call of a failing test whose result is wrong: at most one, and only if ``Candidate.observe_calls`` asks."""
+    examples: Sequence[Example] = ()
+    """Calls of some failing tests with their right results, in suite order, if ``Candidate.show_examples`` asks."""
 
 
 class Statement(Protocol):
@@ -265,6 +286,8 @@ class Candidate:
     """The name that tests use for the changed code; empty when they cannot name it."""
     observe_calls: bool = False
     """Whether the statement shows a call that gives a wrong result; validation then looks for one."""
+    show_examples: bool = False
+    """Whether the statement shows calls of failing tests with their right results; they cover half of the tests."""
     documented: bool = True
     """Whether the statement describes the behaviour in prose, and not by the names of tests alone."""
     interface: Sequence[InterfaceItem] = ()

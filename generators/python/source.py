@@ -82,6 +82,10 @@ def node_span(node: Node) -> Span:
     return node.start_byte, node.end_byte
 
 
+_PLAIN_LITERAL = re.compile(r"(?s)[uU]?(\"\"\"|\'\'\'|\"|\')(.*)\1")
+_CONTROL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\[abfnrtv0x]")
+
+
 def docstring_node(definition: Definition) -> Node | None:
     """Return the expression statement that is the docstring, or None."""
     first = next((node for node in definition.body.named_children if node.type != "comment"), None)
@@ -91,10 +95,19 @@ def docstring_node(definition: Definition) -> Node | None:
 
 
 def docstring(module: Module, definition: Definition) -> str:
-    """Return the docstring without its indentation; empty when there is none."""
+    """Return the docstring without its indentation; empty when there is none.
+
+    One with escapes for line breaks, tabs and the like is as the source writes it: there, these are part of a sentence.
+    """
     node = docstring_node(definition)
-    value = ast.literal_eval(module.text(node)) if node is not None else ""
-    return inspect.cleandoc(value) if isinstance(value, str) else ""
+    text = module.text(node) if node is not None else "''"
+    value = ast.literal_eval(text)
+    if not isinstance(value, str):
+        return ""
+    literal = _PLAIN_LITERAL.fullmatch(text)
+    if literal and _CONTROL_ESCAPE.search(literal[2]):
+        value = re.sub(r"\\\r?\n", "", literal[2])
+    return inspect.cleandoc(value)
 
 
 def signature(module: Module, definition: Definition) -> str:

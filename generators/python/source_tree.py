@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import Files
-from .source import Module, Span, blank_spans, parse_or_empty, words
+from .source import Module, Span, blank_spans, words
 
 if TYPE_CHECKING:
     from ...environments.snapshots import Snapshot
@@ -131,72 +130,6 @@ class SourceTree:
                 continue
             paths.append(path)
         return paths
-
-    def call_sites(self, name: str, *, edited: Mapping[str, bytes | None], most: int = 5, owner: str = "") -> list[str]:
-        """Return at most ``most`` source lines that call ``name``, as ``path:line: text``.
-
-        ``edited`` are files with other content than in the tree. For a method, ``owner`` is its class; only calls on
-        ``self``, ``cls``, ``super()`` and the class count, since other objects may be of any class. For anything else
-        a call of a name that is imported from elsewhere does not count.
-        """
-        tops = {self.dotted_name(path).split(".")[0] for path in self._parsed}
-        sites = []
-        for path, original in self.python_files.items():
-            if self.is_test(path) or not self.is_source(path) or name not in self.word_index[path]:
-                continue
-            source = edited.get(path) or original
-            lines = source.splitlines()  # as Python counts them, unlike those of a str
-            for number in called_lines(parse_or_empty(source), name, owner, tops):
-                sites.append(f"{path}:{number}: {lines[number - 1].decode('utf-8', 'replace').strip()}")
-        return sites[:most]
-
-
-def called_lines(module: ast.Module, name: str, owner: str, tops: Collection[str]) -> list[int]:
-    """Return the lines (1-based) that call a function or class, or the method ``name`` of the class ``owner``.
-
-    ``tops`` are the top-level names of the package: names imported from other modules stand for something else.
-    """
-    foreign = _foreign_imports(module, tops)
-    lines = set()
-    for node in ast.walk(module):
-        if not isinstance(node, ast.Call):
-            continue
-        function = node.func
-        if isinstance(function, ast.Attribute) and function.attr == name:
-            base = ast.unparse(function.value)
-            plain = base.partition("(")[0].rpartition(".")[2]
-            is_own = plain in ("self", "cls", "super", owner) if owner else isinstance(function.value, ast.Name)
-            if is_own and (owner or (base in _module_names(module, tops) and base not in foreign)):
-                lines.add(function.end_lineno or node.lineno)
-        elif isinstance(function, ast.Name) and function.id == name and not owner and name not in foreign:
-            lines.add(node.lineno)
-    return sorted(lines)
-
-
-def _foreign_imports(module: ast.Module, tops: Collection[str]) -> set[str]:
-    """Return the names that a module imports from other packages."""
-    names: set[str] = set()
-    for node in ast.walk(module):
-        if isinstance(node, ast.Import):
-            names |= {(item.asname or item.name).split(".")[0] for item in node.names if _top(item.name) not in tops}
-        elif isinstance(node, ast.ImportFrom) and not node.level and _top(node.module or "") not in tops:
-            names |= {item.asname or item.name for item in node.names}
-    return names
-
-
-def _module_names(module: ast.Module, tops: Collection[str]) -> set[str]:
-    """Return the names that a module imports from its own package: modules are among them."""
-    names: set[str] = set()
-    for node in ast.walk(module):
-        if isinstance(node, ast.ImportFrom) and (node.level or _top(node.module or "") in tops):
-            names |= {item.asname or item.name for item in node.names}
-        elif isinstance(node, ast.Import):
-            names |= {(item.asname or item.name).split(".")[0] for item in node.names if _top(item.name) in tops}
-    return names
-
-
-def _top(dotted: str) -> str:
-    return dotted.partition(".")[0]
 
 
 def read_files(tree: Path, paths: Iterable[str]) -> Files:

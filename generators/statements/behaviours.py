@@ -40,6 +40,20 @@ def grouped_lines(tests: Iterable[str], most: int = MAX_BEHAVIOURS) -> list[str]
     return lines[:most] + ([f"and {more} more"] if more > 0 else [])
 
 
+def needed_items(items: Sequence[InterfaceItem], text: str) -> list[InterfaceItem]:
+    """Return keywords, messages, and the exceptions that a statement's ``text`` does not name.
+
+    What else tests use is in the workspace: a reader who has to write something else does not need it.
+    """
+    stated = set(re.findall(r"\w+", text))
+    return [
+        item
+        for item in items
+        if item.kind in ("keyword", "message")
+        or (item.kind == "exception" and item.name.rpartition(".")[2] not in stated)
+    ]
+
+
 def interface_lines(items: Sequence[InterfaceItem]) -> list[str]:
     """Return all keywords, exceptions and messages as list items, and the first names that the workspace defines."""
     demanded = [item for item in items if item.kind in ("keyword", "exception", "message")]
@@ -70,7 +84,7 @@ def bullets(lines: Iterable[str]) -> str:
 def _plain_words(name: str) -> str:
     """Return ``TestLRUCache`` or ``test_get_missing`` as plain words."""
     name = re.sub(r"^[Tt]ests?_?|_?Tests?(Case)?$", "", name)
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return name.replace("_", " ").strip()
 
 

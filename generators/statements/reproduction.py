@@ -14,11 +14,17 @@ MAX_INLINE = 70
 
 def console(call: FailingCall, result: CallResult) -> str:
     """Return the session as a console shows it when the call gives ``result``, as a fenced block."""
-    lines = [f">>> {line}" for line in call.imports]
+    lines = [typed(line) for line in call.imports]
     for item in call.setup:
         lines += [f">>> {item.text}", *item.shown.splitlines()]
     lines += [f">>> {call.call}", *shown_lines(result)]
     return fenced("\n".join(lines), "pycon")
+
+
+def typed(text: str) -> str:
+    """Return what a user types, a line or a function of several lines, with the prompts of a console."""
+    first, *more = text.splitlines()
+    return "\n".join([f">>> {first}", *(f"... {line}" for line in more)])
 
 
 def shown_lines(result: CallResult) -> list[str]:

@@ -59,6 +59,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         interface=interface,
         messages=measured.messages,
         failing_calls=measured.failing_calls,
+        examples=measured.examples,
         older=measured.older,
     )
     task = Task(
@@ -174,7 +175,8 @@ def _most_specific_first(tree: SourceTree, candidate: Candidate, failing: list[s
 
 
 def _measured_features(candidate: Candidate, measured: Measured) -> dict[str, Feature]:
-    failing, is_described = measured.failing, candidate.documented or measured.failing_calls
+    failing = measured.failing
+    is_described = candidate.documented or measured.failing_calls or measured.examples
     # A test that fails because its module cannot be imported does not describe the behaviour.
     affected = [test for test in failing if test in candidate.hidden_tests.affected]
     features: dict[str, Feature] = {
@@ -187,4 +189,6 @@ def _measured_features(candidate: Candidate, measured: Measured) -> dict[str, Fe
         features["migrates_from"] = measured.older
     if candidate.observe_calls:
         features["reproduction"] = bool(measured.failing_calls)
+    if candidate.show_examples:
+        features["examples"] = len(measured.examples)
     return features

@@ -12,7 +12,7 @@ from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ...errors import Rejected
-from ..base import Candidate, FailingCall, Files, ScheduledStep
+from ..base import Candidate, Example, FailingCall, Files, ScheduledStep
 from ..python.hidden_tests import test_file
 from ..python.source import Module, compile_error
 from ..python.source_tree import SourceTree
@@ -40,6 +40,7 @@ class Measured:
     passing: list[str]  # PASS_TO_PASS
     messages: dict[str, str]  # how failing tests fail, where two runs agree
     failing_calls: list[FailingCall] = field(default_factory=list)  # calls that failing tests make, if asked for
+    examples: list[Example] = field(default_factory=list)  # calls with their right results, if asked for
     older: str = ""  # the older version of a dependency with which the failing tests pass, if there is a migration
 
 

@@ -16,7 +16,8 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V4 | nothing that the agent can read holds the solution |
 | V10 | with the knob ``reruns``: solution and workspace give the same verdict in that many more runs |
 
-Where the statement asks for it, a failing call is looked for after V2 (``observation/``), and shown as it was executed.
+Where the statement asks for it, a failing call or examples of right results are looked for after V2
+(``observation/``), and shown as they were executed; an example that the leak check refuses is left out.
 Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``. Candidates
 whose agents hand in tests or an answer have their own stages, with the same claims: see ``deliverables``.
 
@@ -109,12 +110,11 @@ class Validator:
             if candidate.migration is not None:
                 version = await working_version(self.snapshot, self.backend, full, candidate.migration, stable)
                 measured = replace(measured, older=version)
-            if candidate.observe_calls:
-                affected = set(tests.affected)
-                chosen = [test for test in measured.failing if test in affected] or measured.failing
-                calls = await Observation(self.stages, tree, full, self.right).failing_calls(chosen)
-                measured = replace(measured, failing_calls=calls)
-        task, workspace = assemble(self.snapshot, tree, candidate, measured)
+            measured = await self._observed(tree, candidate, measured, full)
+        task, workspace = assemble(self.snapshot, tree, candidate, replace(measured, examples=[]))
+        if measured.examples:
+            examples = await asyncio.to_thread(self.leaks.harmless, task, measured.examples)
+            task, workspace = assemble(self.snapshot, tree, candidate, replace(measured, examples=examples))
         await self._visible_suite(tree, candidate, measured, workspace.path, warm_run)
         if tests.step is not None:
             await self.stages.scheduled(tests.step, tests.affected, measured.failing, workspace.path)
@@ -127,6 +127,18 @@ class Validator:
         later = tests.step.later if tests.step else ()  # inputs of theirs have no right answer yet
         knobs = replace(self.knobs, behaviour=False) if later else self.knobs
         return await finished(task, self.snapshot, self.leaks, knobs, self.backend, self.warm, keeps_behaviour=keeps)
+
+    async def _observed(self, tree: SourceTree, candidate: Candidate, measured: Measured, full: Path) -> Measured:
+        """Return what was measured with the calls of failing tests that the candidate's statement shows."""
+        affected = set(candidate.hidden_tests.affected)
+        chosen = [test for test in measured.failing if test in affected] or measured.failing
+        observation = Observation(self.stages, tree, full, self.right)
+        if candidate.observe_calls:
+            measured = replace(measured, failing_calls=await observation.failing_calls(chosen))
+        if candidate.show_examples:
+            names = [item.name.rpartition(".")[2] for item in candidate.interface]
+            measured = replace(measured, examples=await observation.examples(chosen, names))
+        return measured
 
     async def _visible_suite(
         self,

@@ -52,7 +52,7 @@ class TestDrivenStep:
     __test__ = False  # pytest takes every class whose name starts with Test for a test
 
     name = "tdd_step"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:

@@ -31,7 +31,7 @@ class ClassDeletion(DeletionGenerator):
     """
 
     name = "fd_class"
-    version = "2"
+    version = "3"
     knobs = ClassKnobs
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:

@@ -6,10 +6,12 @@ Examples are always dropped. For code that is removed with its name, entries and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ...base import Files
 
+MAX_PATHS = 4
+"""Documents that a statement names."""
 _EXAMPLE = re.compile(r"(?m)^[ \t]*>>>[^\n]*\n?(?:(?![ \t]*$)[^\n]*\n?)*")
 _EXAMPLE_HEADING = re.compile(r"(?m)(?:^|(?<=\n))[ \t]*[Ee]xamples?[ \t]*\n[ \t]*([-=~^\"'])\1{2,}\Z")
 _SENTENCE_END = re.compile(r"[.!?](?=\s+[^\s:])|\n[ \t]*(?=\n)|:(?=[ \t]*\n[ \t]*\n)")
@@ -46,6 +48,24 @@ def _without_lead(text: str) -> str:
             text = stripped[: sentences[-1].end()].rstrip() if sentences else ""
         else:
             return f"{stripped}\n\n" if stripped else ""
+
+
+def redacted_paths(documents: Files) -> list[str]:
+    """Return the paths of documents that lost a part, without those that are gone as a whole."""
+    return sorted(path for path, content in documents.items() if content is not None)
+
+
+def lost_parts(paths: Sequence[str]) -> str:
+    """Return a sentence about documents of the workspace that lost a part; empty without any."""
+    if not paths:
+        return ""
+    names = [f"`{path}`" for path in paths[:MAX_PATHS]]
+    more = len(paths) - MAX_PATHS
+    names += [f"{more} more document{'s' if more > 1 else ''}"] if more > 0 else []
+    text = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    verb = "has" if len(paths) == 1 else "have"
+    sentence = f"{text} {verb} lost the examples and entries about this code"
+    return f"{sentence}, so a sentence there may announce one that is gone."
 
 
 def redact_examples(documents: dict[str, bytes], name: str) -> Files:

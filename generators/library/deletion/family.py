@@ -15,12 +15,13 @@ from ...python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ...python.tested_code import TestedCode, in_seed_order
 from .bodies import STUB
 from .cascade import DeadCode, dead_after
-from .documentation import redact_entries, redact_examples
+from .documentation import redact_entries, redact_examples, redacted_paths
 from .knobs import CutKnobs, Knobs
 from .removal.closure import Closure
 from .removal.file_edits import all_edits, deleted_samples, stub_file_edits, undefined_names
 from .removal.name_index import NameIndex
 from .removal.source_file import SourceFile
+from .removal.uses import call_sites
 from .statement import DeletionStatement, Entity, ReplacedCaller
 from .target import Target
 
@@ -103,21 +104,21 @@ def _propose(code: TestedCode, target: Target, affected: list[str], reference: G
     exercise: Files = {path: apply_edits(tree.read(path), edits) for path, edits in cut.edits.items()}
     exercise |= cut.documents
     entity = target.description(tree, redact=knobs.redacts, mode=knobs.mode)
-    owner = target.owner.name if target.owner else ""
     statement = DeletionStatement(
         target=entity,
         mode=knobs.mode,
         policy=knobs.tests,
-        call_sites=tree.call_sites(target.short, edited=exercise, owner=owner),
+        call_sites=call_sites(tree, target, edited=exercise),
         removed_helpers=len(cut.dead.definitions) + len(cut.absorbed) - len(cut.also_removed),
         removed_imports=len(cut.dead.imports),
         also_removed=cut.also_removed,
         names_to_restore=cut.restore,
         callers=cut.callers,
+        documents=redacted_paths(cut.documents),
         style=knobs.style,
         seed=reference.seed,
     )
-    fan_in = len(tree.call_sites(target.short, edited={}, most=1000, owner=owner))
+    fan_in = len(call_sites(tree, target, most=1000))
     return Candidate(
         entity=target.entity,
         generator=reference,
@@ -125,8 +126,7 @@ def _propose(code: TestedCode, target: Target, affected: list[str], reference: G
         hidden_tests=HiddenTests(affected, knobs.tests, cut.tests, cut.lost_names),
         statement=statement,
         subject=target.name,
-        # An example says what no documentation says; without the name there is nothing to call.
-        observe_calls=knobs.mode == "stub" and not entity.documented,
+        show_examples=knobs.shows_examples,
         documented=entity.documented,
         interface=[item.interface_item() for item in (entity, *cut.also_removed)],
         probes={} if blocked else _probes(tree, target, cut, exercise, knobs),

@@ -18,7 +18,7 @@ class FunctionDeletion(DeletionGenerator):
     """
 
     name = "fd_function"
-    version = "3"
+    version = "4"
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:
         """Yield the functions of the module, each with its overloads."""

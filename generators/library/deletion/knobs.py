@@ -33,6 +33,11 @@ class CutKnobs:
     """Largest share of all tests that may run the deleted code."""
 
     @property
+    def shows_examples(self) -> bool:
+        """Return whether the statement shows calls of failing tests; nothing is gained where the tests are shown."""
+        return self.tests != "visible"
+
+    @property
     def redacts(self) -> bool:
         """Return whether documents and docstrings lose their examples."""
         return self.docs == "redact"

@@ -29,7 +29,7 @@ class MethodDeletion(DeletionGenerator):
     """
 
     name = "fd_method"
-    version = "2"
+    version = "3"
     knobs = MethodKnobs
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:

@@ -10,13 +10,16 @@ from typing import Literal
 
 from ....models import InterfaceItem
 from ...base import StatementContext, TestPolicy
-from ...statements.behaviours import behaviour_lines, bullets, grouped_lines, interface_lines, quoted
-from ...statements.reproduction import console
+from ...statements.behaviours import behaviour_lines, bullets, grouped_lines, interface_lines, needed_items, quoted
+from ...statements.examples import examples_text, fewer
 from ...statements.styles import Style, StyleChoice, drawn_style
+from .documentation import lost_parts
 from .knobs import Mode
 from .wording import behaviour_lead, lead_of, opening_of, title_of
 
 MAX_RESTORED = 20
+MAX_TERSE = 3
+"""Most examples of a terse statement."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class DeletionStatement:
     also_removed: Sequence[Entity] = ()  # public definitions that were removed because they are built on the target
     names_to_restore: Sequence[str] = ()  # exports, aliases and entries of tables, as list items
     callers: Sequence[ReplacedCaller] = ()  # statements that were replaced because they use the target
+    documents: Sequence[str] = ()  # documents of the workspace that lost examples or entries
     style: StyleChoice = "instruction"  # the style, or that the seed chooses it
     seed: int = 0  # the generator's seed
 
@@ -107,13 +111,18 @@ class DeletionStatement:
         behaviours = behaviour_lines(context.failing) if style == "instruction" else grouped_lines(context.failing)
         if behaviours:
             paragraphs.append(f"{behaviour_lead(style, self.policy, draw)}\n\n{bullets(behaviours)}")
-        if context.failing_calls:
-            example = context.failing_calls[0]
-            paragraphs.append(f"{lead_of(style, 'example', draw)}\n\n{console(example, example.expected)}")
+        most = MAX_TERSE if style == "terse" else len(context.examples)
+        examples = fewer(context.examples, most, self.target.name.rpartition(".")[2])
+        if examples:
+            section = "examples" if len(examples) > 1 else "example"
+            paragraphs.append(f"{lead_of(style, section, draw)}\n\n{examples_text(examples)}")
         paragraphs += self._restored(style, draw)
         if self.call_sites and style != "terse":
             paragraphs.append(lead_of(style, "used", draw) + "\n\n" + bullets(f"`{site}`" for site in self.call_sites))
-        lines = interface_lines(self._interface(context, style))
+        if self.documents and style != "terse":
+            heading = "## Documents\n\n" if style == "instruction" else ""
+            paragraphs.append(heading + lost_parts(self.documents))
+        lines = interface_lines(needed_items(self._interface(context), "\n".join(paragraphs)))
         if lines:
             paragraphs.append(lead_of(style, "interface", draw) + "\n\n" + "\n".join(lines))
         return "\n\n".join(paragraphs) + "\n"
@@ -129,12 +138,9 @@ class DeletionStatement:
         names = [f"`{item.name}`" for item in context.interface if self._is_other_name(item)]
         return f" Tests use it as {' and '.join(names)}." if names else ""
 
-    def _interface(self, context: StatementContext, style: Style) -> list[InterfaceItem]:
-        """Return what is listed of the interface; a terse statement lists only what a solution cannot guess."""
-        demanded = ("keyword", "exception", "message")
-        items = [item for item in context.interface if not self._is_other_name(item)]
-        items = [item for item in items if item.kind != "exception" or item.name not in self.target.raises]
-        return [item for item in items if style != "terse" or item.kind in demanded]
+    def _interface(self, context: StatementContext) -> list[InterfaceItem]:
+        """Return the names that failing tests use, without other names of the target."""
+        return [item for item in context.interface if not self._is_other_name(item)]
 
     def _removed_with_it(self) -> str:
         """Return a sentence about helpers and imports that are missing too."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from ...statements.styles import Style
 
 Section = str
-"""``documentation``, ``members``, ``owner``, ``example``, ``names``, ``callers``, ``interface`` or ``used``."""
+"""``documentation``, ``members``, ``owner``, ``example``, ``examples``, ``names``, ``callers``, ``interface``
+or ``used``."""
 
 _TITLES: Mapping[tuple[Style, str], Sequence[str]] = {
     ("instruction", "stub"): ("Implement {where}", "Complete {where}", "Write the missing body of {where}"),
@@ -76,6 +77,7 @@ _SECTIONS: Mapping[tuple[Style, Section], Sequence[str]] = {
     ("issue", "callers"): ("These statements used it and raise `NotImplementedError` now. They were:",),
     ("issue", "interface"): ("The tests for this also use:", "Also involved:"),
     ("issue", "example"): ("An example of what it should give:", "For instance, this should work:"),
+    ("issue", "examples"): ("Examples of what it should give:", "For instance, these should work:"),
     ("issue", "used"): ("The package itself calls it here:", "It is used in:"),
     ("terse", "documentation"): ("Documentation:",),
     ("terse", "members"): ("Members:",),
@@ -84,6 +86,7 @@ _SECTIONS: Mapping[tuple[Style, Section], Sequence[str]] = {
     ("terse", "callers"): ("Statements that used it and raise `NotImplementedError` now:",),
     ("terse", "interface"): ("The hidden tests also rely on:",),
     ("terse", "example"): ("Example:",),
+    ("terse", "examples"): ("Examples:",),
     ("terse", "used"): ("Callers:",),
     ("instruction", "documentation"): ("## Documentation",),
     ("instruction", "members"): ("## Members",),
@@ -94,6 +97,7 @@ _SECTIONS: Mapping[tuple[Style, Section], Sequence[str]] = {
     ),
     ("instruction", "interface"): ("## Interface\n\nThe hidden tests also rely on:",),
     ("instruction", "example"): ("## Example\n\nWith the right code:",),
+    ("instruction", "examples"): ("## Examples\n\nWith the right code:",),
     ("instruction", "used"): ("## Where it is used",),
 }
 _BEHAVIOUR: Mapping[tuple[Style, str], Sequence[str]] = {

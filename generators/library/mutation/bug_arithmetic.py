@@ -121,7 +121,7 @@ class ArithmeticBug(RuleGenerator):
     """Put one wrong number, arithmetic operator, bound, default or literal into tested code."""
 
     name = "bug_arithmetic"
-    version = "2"
+    version = "3"
     knobs = Knobs
     needs = "number, arithmetic operator, slice or literal"
     rules = {

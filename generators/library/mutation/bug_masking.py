@@ -50,7 +50,7 @@ class MaskingBug(BugGenerator):
     """
 
     name = "bug_masking"
-    version = "2"
+    version = "3"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:

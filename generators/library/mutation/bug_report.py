@@ -151,7 +151,8 @@ class BugReport:
             paragraphs.append(f"{draw.choice(heads)}\n\n{bullets(failures)}")
         # That tests expect a builtin error says nothing about a mistake.
         names = interface_lines([item for item in context.interface if item.kind != "exception" or "." in item.name])
-        if names:
+        is_told = any(not item.endswith(": `AssertionError`") for item in failures)
+        if names and not is_told:  # an error says more, and these names may not be affected at all
             heads = ["The failing tests use:", "Involved are:", "Names that come up in the failing tests:"]
             paragraphs.append(f"{draw.choice(heads)}\n\n" + "\n".join(names))
         return paragraphs if style == "terse" else [*paragraphs, draw.choice(_CLOSINGS[style])]
@@ -169,7 +170,9 @@ def _expectation(call: FailingCall, style: str, draw: random.Random) -> str:
 
 
 def _block(call: FailingCall) -> str:
-    """Return the expected result as a block."""
+    """Return the expected result as a block, or as a sentence where there is nothing to show."""
+    if not shown_lines(call.expected):
+        return "Nothing (`None`)."
     return fenced("\n".join(shown_lines(call.expected)))
 
 

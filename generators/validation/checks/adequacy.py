@@ -18,6 +18,7 @@ from ...python.source import parsed, words
 from .exercise import Exercise
 
 MAX_ADDED = 24
+RELIES = "The hidden tests also rely on:"
 MAX_MESSAGE = 300
 MIN_PHRASE = 8
 RAISING = ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "deprecated_call")
@@ -72,18 +73,20 @@ class AgentText:
 def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[InterfaceItem]:
     """Return what FAIL_TO_PASS tests ask for and the solution has, but the agent cannot read anywhere.
 
-    Names are attributes, keywords and exceptions that occur in the missing code. Messages are all patterns that a
+    Names are keywords and exceptions that occur in the missing code, and attributes that it binds or spells in a text:
+    those that it only reads are of other objects, such as lists. Messages are all patterns that a
     message must match, and literals of the tests that contain a text constant of the missing code or are part of one.
     """
     readable = AgentText(task.problem_statement, trees.agent_tree)
     demands = _demands(task, trees.grading_tree)
     solution_names = words(b"\n".join(piece.source for piece in exercise.pieces))
+    bound = _bound_names(piece.node for piece in exercise.pieces)
     constants = list(_text_constants(piece.node for piece in exercise.pieces))
     items: list[InterfaceItem] = []
     groups: tuple[tuple[Kind, set[str]], ...] = (
         ("exception", demands.exceptions),
         ("keyword", demands.keywords),
-        ("attribute", demands.attributes),
+        ("attribute", demands.attributes & bound),
     )
     for kind, names in groups:
         items += [InterfaceItem(name=name, kind=kind) for name in sorted((names & solution_names) - readable.names)]
@@ -102,13 +105,18 @@ def completed(task: Task, items: list[InterfaceItem]) -> Task | None:
     if not items:
         return task
     lines = "\n".join(map(_line, items))
-    before, heading, after = task.problem_statement.rstrip("\n").partition("\n## Interface\n")
-    if heading:
+    statement = task.problem_statement.rstrip("\n")
+    before, heading, after = statement.partition("\n## Interface\n")
+    before_list, lead, listed_already = statement.partition(f"\n\n{RELIES}\n\n")
+    if lead and not heading:  # a statement without headings
+        first_list, separator, following = listed_already.partition("\n\n")
+        text = f"{before_list}{lead}{first_list}\n{lines}{separator}{following}\n"
+    elif heading:
         section, _, following = after.partition("\n## ")
         after = f"{section.rstrip()}\n{lines}" + (f"\n\n## {following}" if following else "")
         text = f"{before}{heading}{after}\n"
     else:
-        text = f"{before}\n\n## Interface\n\nThe hidden tests also rely on:\n\n{lines}\n"
+        text = f"{before}\n\n## Interface\n\n{RELIES}\n\n{lines}\n"
     listed = {(item.kind, item.name) for item in task.interface}
     added = [item for item in items if (item.kind, item.name) not in listed]
     return task.model_copy(update={"interface": [*task.interface, *added], "problem_statement": text})
@@ -161,20 +169,44 @@ def _collect_expectation(call: ast.Call, called: str, demands: Demands) -> None:
             demands.patterns.add(node.value)
 
 
+def _bound_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that code defines, assigns or takes as parameters, and the words of its text constants.
+
+    Docstrings do not count.
+    """
+    names: set[str] = set()
+    for top in nodes:
+        docstrings = _docstrings(top)
+        for node in ast.walk(top):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.attr)
+            elif isinstance(node, ast.arg | ast.keyword):
+                names.add(node.arg or "")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                names |= words(node.value.encode("utf-8", "replace"))
+    return names
+
+
 def _text_constants(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield text constants and the fixed parts of formatted ones that are long enough, without docstrings."""
     for top in nodes:
-        docstrings = {
-            id(node.body[0].value)
-            for node in ast.walk(top)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            and isinstance(node.body[0], ast.Expr)
-        }
+        docstrings = _docstrings(top)
         for node in ast.walk(top):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 for part in re.split(r"\{[^{}]*\}|%[-\d.]*[a-zA-Z]|%\(\w+\)[a-zA-Z]", node.value):
                     if len(part.strip()) >= MIN_PHRASE:
                         yield part.strip()
+
+
+def _docstrings(top: ast.AST) -> set[int]:
+    """Return the ids of the nodes that are docstrings."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    first = [node.body[0] for node in ast.walk(top) if isinstance(node, kinds)]
+    return {id(node.value) for node in first if isinstance(node, ast.Expr)}
 
 
 def _quotes(text: str, constants: list[str]) -> bool:

@@ -19,7 +19,9 @@ from ....environments.tasks.task_trees import Materials
 from ....models import RENAMED_FROM, Task
 from ....monitors.leaks import Index, Leak, Needles, fingerprint, needles, scan
 from ....monitors.leaks.text import read
+from ...base import Example
 from ...python.source_tree import SourceTree
+from ...statements.examples import session_text
 from .exercise import Exercise, Piece
 
 WORKSPACE, STATEMENT = "workspace", "statement"
@@ -65,6 +67,24 @@ class LeakCheck:
         secrets = self._without_shared_words(self._secrets(task, trees, exercise))
         matches = sorted(secrets.within(read(text.encode())), key=lambda needle: (-len(needle.words), needle.words))
         return [Leak(STATEMENT, "text", needle.kind, needle.text) for needle in matches]
+
+    def harmless(self, task: Task, examples: Sequence[Example]) -> list[Example]:
+        """Return the examples that show neither a name nor a line of the solution; ``task`` does not show them yet.
+
+        Constants may be shown: they are what tests expect. Blocks like ``find``.
+        """
+        trees = Materials(task, self.snapshot)
+        secrets = self._secrets(task, trees, Exercise.of(task, trees))
+        texts = [read(session_text(example).encode()) for example in examples]
+        shown = {needle for text in texts for needle in secrets.within(text) if needle.kind != "constant"}
+        if not shown:
+            return list(examples)
+        suspects = self._without_shared_words(Needles(tuple(needle for needle in secrets.items if needle in shown)))
+        with self._guard:
+            specific = without_common_code(suspects, self._shared_layers())
+        return [
+            example for example, text in zip(examples, texts, strict=True) if next(specific.within(text), None) is None
+        ]
 
     def _secrets(self, task: Task, trees: Materials, exercise: Exercise) -> Needles:
         renamed_sources = task.source_globs if RENAMED_FROM in task.features else []

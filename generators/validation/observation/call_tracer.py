@@ -274,7 +274,7 @@ class CallTracer:
             return
         if type(value) in (list, tuple, dict, set, frozenset):
             return
-        record["is_lazy"] = hasattr(value, "__next__") and not record["text"].startswith("list(")
+        record["is_lazy"] = hasattr(type(value), "__next__") and not record["text"].startswith("list(")
         number = record["makes"] = self.numbers[id(value)] = len(self.kept)
         record["type"] = type(value).__name__
         self.kept.append(value)

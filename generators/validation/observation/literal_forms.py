@@ -25,6 +25,8 @@ from typing import Any
 MAX_FORM = 300
 """Longest text of one value."""
 MAX_ITEMS, MAX_DEPTH = 20, 5
+MAX_DEFINITION = 8
+"""Most lines of a function that is written with its ``def``."""
 MARK = "\0"
 """Stands before and after the number of an object that an earlier line makes."""
 _PLAIN = (type(None), bool, int, str, bytes, complex, type(Ellipsis), type(NotImplemented), range)
@@ -37,7 +39,7 @@ class Unwritable(Exception):
 
 
 class Line:
-    """What one line needs: the imports, and the numbers of objects that earlier lines make."""
+    """What one line needs: imports, functions of the test, and the numbers of objects that earlier lines make."""
 
     def __init__(self) -> None:
         self.imports: set[str] = set()
@@ -144,7 +146,13 @@ class Forms:
         text = self.name_of(value, line.imports)
         if text is not None:
             return text
-        return lambda_source(value) if isinstance(value, types.FunctionType) else None
+        if not isinstance(value, types.FunctionType):
+            return None
+        definition = definition_source(value)
+        if definition is not None:
+            line.imports.add(definition)
+            return value.__name__
+        return lambda_source(value)
 
     def _fields(self, value: Any, line: Line, depth: int) -> str | None:
         """Return the call that makes a record: a named tuple or a dataclass."""
@@ -180,13 +188,41 @@ def standard_name(value: Any, imports: set[str]) -> str | None:
     return None
 
 
+def definition_source(function: types.FunctionType, read: Callable[[str], str] | None = None) -> str | None:
+    """Return the ``def`` of a function that a test defines in its own body and that needs nothing around it."""
+    code = function.__code__
+    test, separator, name = function.__qualname__.rpartition(".<locals>.")
+    is_own = separator and name == code.co_name != "<lambda>" and test.rpartition(".")[2].startswith("test")
+    if not is_own or not _is_alone(function):
+        return None
+    try:
+        source = (read or _read)(code.co_filename)
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    nodes = [node for node in nodes if node.lineno == code.co_firstlineno and not node.decorator_list]
+    text = (ast.get_source_segment(source, nodes[0]) or "") if len(nodes) == 1 else ""
+    first, *more = text.splitlines() or [""]
+    indent = " " * (nodes[0].col_offset if nodes else 0)
+    if not text or len(more) >= MAX_DEFINITION or any(line.strip() and not line.startswith(indent) for line in more):
+        return None
+    return "\n".join([first, *(line[len(indent) :] for line in more if line.strip())])
+
+
+def _is_alone(function: types.FunctionType) -> bool:
+    """Return whether a function uses only its parameters, which have no defaults, and builtins."""
+    code = function.__code__
+    if code.co_freevars or function.__defaults__ or function.__kwdefaults__:
+        return False
+    builtin_names = vars(sys.modules["builtins"])
+    return all(name in builtin_names and name not in function.__globals__ for name in _global_names(code))
+
+
 def lambda_source(function: types.FunctionType, read: Callable[[str], str] | None = None) -> str | None:
     """Return the source of a lambda that uses only its parameters and builtins; None for any other function."""
     code = function.__code__
-    if code.co_name != "<lambda>" or code.co_freevars or function.__defaults__ or function.__kwdefaults__:
-        return None
-    builtin_names = vars(sys.modules["builtins"])
-    if any(name not in builtin_names or name in function.__globals__ for name in _global_names(code)):
+    if code.co_name != "<lambda>" or not _is_alone(function):
         return None
     try:
         source = (read or _read)(code.co_filename)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .outcomes import Outcomes
+
 MAX_LINES = 8
 """Most lines of a session that is shown."""
 MAX_CALLS = 20
@@ -25,7 +27,7 @@ class RecordedCall:
     """One call that test code makes, as ``call_tracer`` records it; ``\\0number\\0`` stands for an object in texts."""
 
     text: str  # the expression or statement
-    imports: Sequence[str]  # the imports that it needs
+    imports: Sequence[str]  # the imports that it needs, and functions that the test defines
     uses: Sequence[int]  # numbers of the objects that it uses
     receiver: int | None  # the object whose method it calls
     is_statement: bool  # whether it is an assignment or a deletion
@@ -40,7 +42,7 @@ class RecordedCall:
 class Session:
     """Lines that a user can type; the last is the call."""
 
-    imports: tuple[str, ...]  # import lines, which come first
+    imports: tuple[str, ...]  # import lines, then functions that the test defines
     lines: tuple[str, ...]  # the other lines
     raised: bool  # whether the call raised an exception in the test
     test: int = field(default=0, compare=False)  # the number of the test
@@ -50,6 +52,10 @@ class Session:
     def call(self) -> str:
         """Return the last line."""
         return self.lines[-1]
+
+    def outcomes_of_lines(self, outcomes: Outcomes) -> Outcomes:
+        """Return the outcomes without those of the imports; none where a line before the last one raised an error."""
+        return outcomes[len(self.imports) :] if len(outcomes) == len(self.imports) + len(self.lines) else ()
 
 
 def recorded_calls(records: Sequence[Mapping[str, Any]]) -> list[RecordedCall]:
@@ -70,6 +76,11 @@ def sessions_of(calls: Sequence[RecordedCall], test: int = 0) -> list[Session]:
             if session is not None:
                 sessions[replace(session, test=test)] = None
     return list(sessions)
+
+
+def length(session: Session) -> tuple[int, str]:
+    """Return how much a reader has to read; every further line costs as much as 40 characters."""
+    return 40 * len(session.lines) + sum(map(len, session.lines)), "\n".join(session.lines)
 
 
 def shortened(calls: Sequence[RecordedCall], session: Session) -> Iterator[Session]:
@@ -172,16 +183,19 @@ def _expression(text: str) -> ast.expr | None:
 
 
 def _imports(lines: set[str]) -> list[str] | None:
-    """Return import lines, one for each module; None when two of them bind the same name."""
+    """Return import lines, one for each module, then functions of the test; None when two bind the same name."""
     names: dict[str, list[str]] = {}
-    result = [line for line in sorted(lines) if not _IMPORT.fullmatch(line)]
+    definitions = [line for line in sorted(lines) if line.startswith("def ")]
+    result = [line for line in sorted(lines) if not _IMPORT.fullmatch(line) and line not in definitions]
     for line in sorted(lines):
         if match := _IMPORT.fullmatch(line):
             names.setdefault(match[1], []).append(match[2])
     bound = [name for group in names.values() for name in group] + [line.split()[-1] for line in result]
+    bound += [line[len("def ") :].partition("(")[0].strip() for line in definitions]
     if len(bound) != len(set(bound)) or set(bound) & set(dir(builtins)) - {"open"} and _hides_builtin(bound):
         return None
-    return result + [f"from {module} import {', '.join(group)}" for module, group in sorted(names.items())]
+    froms = [f"from {module} import {', '.join(group)}" for module, group in sorted(names.items())]
+    return [*result, *froms, *definitions]
 
 
 def _hides_builtin(bound: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etude.generators.python.source import Module, signature
+from etude.generators.python.source import Module, docstring, signature
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,17 @@ from etude.generators.python.source import Module, signature
 def test_a_signature_is_the_head_without_comments(code: str, head: str) -> None:
     module = Module("m.py", code.encode())
     assert signature(module, next(iter(module.definitions()))) == head
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("Lines end with '\\n', cells with '\\t'.", "Lines end with '\\n', cells with '\\t'."),
+        ("First.\n\n    Lines end with '\\n'.\n    ", "First.\n\nLines end with '\\n'."),
+        ("A path such as c:\\\\files.", "A path such as c:\\files."),
+        ("\\\n    Joined \\\n    with \\r.", "Joined     with \\r."),
+    ],
+)
+def test_a_docstring_with_escapes_for_line_breaks_is_as_the_source_has_it(source: str, shown: str) -> None:
+    module = Module("m.py", f'def f():\n    """{source}"""\n'.encode())
+    assert docstring(module, module.definitions()[0]) == shown

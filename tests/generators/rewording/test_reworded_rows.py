@@ -87,7 +87,7 @@ def answer_to(body: dict[str, Any]) -> str:
     if "shades.darken" in statement:
         return good.replace("darken(amount=)", "darken")
     if "shades.spread" in statement and not is_retry:
-        return good.replace(THANKS, " The old code kept its shades as a wurzelmix, as far as we remember.")
+        return good.replace(THANKS, "\n\nThe old code kept its shades as a wurzelmix, as far as we remember.")
     return good
 
 

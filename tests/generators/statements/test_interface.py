@@ -74,10 +74,3 @@ def test_a_whole_class_counts_when_it_inherits_the_test(tree):
 
 def test_local_variables_and_functions_of_other_packages_are_no_names_of_the_package(tree):
     assert names(tree, "test_local") == {"shelf.Shelf"}
-
-
-def test_callers_are_calls_of_the_package_s_own_function(tree):
-    assert tree.call_sites("escape", edited={}) == [
-        "caller.py:5: x = escape(3)",
-        "module.py:2: shelf.escape(5)",
-    ]

@@ -9,11 +9,14 @@ from typing import Literal
 from ....base import StatementContext
 from ....python.source import Definition, Module, docstring, signature
 from ....statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
+from ....statements.reproduction import code
 from ...deletion.bodies import decorators
 from ...deletion.documentation import redact_docstring
 from .given_test import GivenTest
 from .schedule import Feature
 
+MAX_TITLE, MAX_TITLE_NAMES = 80, 3
+"""Most characters of an error, and most names, in a title."""
 MAX_TEST_LINES = 60
 """Most lines of a test that a statement quotes."""
 
@@ -42,7 +45,7 @@ class StepStatement:
         """Return the feature, the test, what is held back, the methods to add, and the interface."""
         where = f"`{self.feature}`"
         paragraphs = [
-            f"# The next test: `{self.test.rsplit('::', 1)[-1]}`",
+            f"# {self._title(context)}",
             f"In this code base, the {context.package} package, the {self.kind} {where} (in `{self.path}`) is "
             f"developed test by test. It has what its first tests need, and no more. The next test is in the "
             f"workspace and fails: `{self.test}`. Extend the code so that it passes, and break no test that passes "
@@ -61,6 +64,18 @@ class StepStatement:
         if names:
             paragraphs.append("## Interface\n\nThe tests rely on:\n\n" + "\n".join(names))
         return "\n\n".join(paragraphs) + "\n"
+
+    def _title(self, context: StatementContext) -> str:
+        """Return what the step adds, or else how its test fails; the name of a test may be about something else."""
+        if 0 < len(self.missing) <= MAX_TITLE_NAMES:
+            names = [f"`{item.name}`" for item in self.missing]
+            return f"Add {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}"
+        short = self.feature.rpartition(".")[2]
+        texts = [context.messages.get(test, "") for test in context.failing if test.partition("[")[0] == self.test]
+        for text in texts:
+            if text and not text.startswith(("Assertion", "Failed")) and len(text) <= MAX_TITLE and "\n" not in text:
+                return f"`{short}` fails with {code(text)}"
+        return f"The next step of `{short}`"
 
     def _grading(self, context: StatementContext) -> str:
         """Return what is graded besides the given test."""

@@ -76,7 +76,7 @@ class AgenticDeletion(AsksModel):
     """
 
     name = "fd_agentic"
-    version = "1"
+    version = "2"
     knobs = AgenticKnobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: AgenticKnobs) -> Iterator[Candidate]:

@@ -50,7 +50,7 @@ class FeatureDeletion:
     """
 
     name = "fd_feature"
-    version = "1"
+    version = "2"
     knobs = FeatureKnobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: FeatureKnobs) -> Iterator[Candidate]:
@@ -88,6 +88,12 @@ def _overlap(one: Cluster, other: Cluster) -> float:
     return len(one.entities & other.entities) / len(one.entities | other.entities)
 
 
+def _summary(feature: str, is_code: bool) -> str:
+    """Return the sentence that says what is missing."""
+    definitions = "the functions and methods that only its tests run"
+    return f"{feature} is missing, with {definitions}." if is_code else f"{feature} is missing: {definitions}."
+
+
 def _deletion(tested: TestedTargets, cluster: Cluster) -> Deletion:
     title = feature_title(cluster, tested.code.tree.roots)
     plain = title.strip("`")
@@ -95,7 +101,7 @@ def _deletion(tested: TestedTargets, cluster: Cluster) -> Deletion:
     return Deletion(
         name=plain,
         heading=f"Implement {feature}",
-        summary=f"{feature} is missing, with everything else that only its tests use.",
+        summary=_summary(feature, title != plain),
         targets=cluster.targets,
         tests=tested.names(cluster.tests),
     )

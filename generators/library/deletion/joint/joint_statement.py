@@ -10,7 +10,8 @@ from pathlib import PurePosixPath
 from ....base import StatementContext, TestPolicy
 from ....python.hidden_tests import split_test_id
 from ....statements.behaviours import bullets, quoted
-from ....statements.hidden_tests_text import behaviour_paragraphs, interface_paragraphs
+from ....statements.hidden_tests_text import behaviour_paragraphs, example_paragraphs, needed_paragraphs
+from ..documentation import lost_parts
 from ..knobs import Mode
 from ..statement import MAX_RESTORED, Entity, ReplacedCaller
 from .feature_title import plain_words
@@ -60,6 +61,7 @@ class JointStatement:
     imports: int = 0  # imported names that are gone
     names_to_restore: Sequence[str] = ()  # exports, aliases and entries of tables, as list items
     callers: Sequence[ReplacedCaller] = ()  # statements that were replaced because they use what is missing
+    documents: Sequence[str] = ()  # documents of the workspace that lost examples or entries
 
     def render(self, context: StatementContext) -> str:
         """Return the whole text: entry points in full, then internals, behaviours and what else must be there."""
@@ -71,23 +73,28 @@ class JointStatement:
         paragraphs += self._internals()
         behaviours = grouped_behaviours(context.failing)
         paragraphs += behaviour_paragraphs(behaviours, self.policy, "directly or through callers")
+        paragraphs += example_paragraphs(context.examples)
         if self.errors:
             lines = [f"`{text}`" for text in self.errors[:MAX_ERRORS]]
             paragraphs.append("## Errors\n\nThe missing code raises these, with these messages:\n\n" + bullets(lines))
         paragraphs += self._restored()
-        paragraphs += interface_paragraphs(context.interface)
+        if self.documents:
+            paragraphs.append(f"## Documents\n\n{lost_parts(self.documents)}")
+        paragraphs += needed_paragraphs(context.interface, paragraphs)
         return "\n\n".join(paragraphs) + "\n"
 
     def _introduction(self, package: str) -> str:
         """Return what is missing, in which state the workspace is, and what to do."""
         number = len(self.entry_points) + len(self.internals)
-        what = "one function or method" if number == 1 else f"{number} functions and methods"
+        what = _counted([part.entity.kind for part in (*self.entry_points, *self.internals)])
         where = "one file" if len(self.places) == 1 else f"{len(self.places)} files"
         parts = [*self.entry_points, *self.internals]
+        it, they = ("it", "it behaves") if number == 1 else ("them", "they behave")
         if not any(part.removed for part in parts):
-            state = "Their bodies are missing: calling them raises `NotImplementedError`."
+            bodies = "Its body is" if number == 1 else "Their bodies are"
+            state = f"{bodies} missing: calling {it} raises `NotImplementedError`."
         elif all(part.removed for part in parts):
-            state = "They were removed with their names."
+            state = "It was removed with its name." if number == 1 else "They were removed with their names."
         else:
             state = (
                 "The workspace still names some of them, and calling these raises `NotImplementedError`; the others "
@@ -95,12 +102,12 @@ class JointStatement:
             )
         text = (
             f"In this code base, the {package} package, {self.summary} It is made of {what} in {where}. {state} "
-            f"Everything else works and has to keep working. Write them so that they behave as described here."
+            f"Everything else works and has to keep working. Write {it} so that {they} as described here."
         )
         gone = " and ".join(["private helpers"] * bool(self.helpers) + ["imports"] * bool(self.imports))
         if not gone:
             return text
-        also = "that only they needed are gone too; write what you need, in any shape"
+        also = f"that only {'it' if number == 1 else 'they'} needed are gone too; write what you need, in any shape"
         return f"{text} {gone[0].upper()}{gone[1:]} {also}."
 
     def _entry_points(self) -> list[str]:
@@ -108,7 +115,8 @@ class JointStatement:
         paragraphs = []
         chosen = self.entry_points[:MAX_FULL]
         if chosen:
-            paragraphs.append("## Entry points\n\nTests use these directly.")
+            heading = "Entry point" if len(chosen) == 1 else "Entry points"
+            paragraphs.append(f"## {heading}\n\nTests use {'it' if len(chosen) == 1 else 'these'} directly.")
         for _, group in groupby(chosen, key=lambda part: (part.path, part.entity.owner)):
             parts = list(group)
             first = parts[0]
@@ -129,8 +137,10 @@ class JointStatement:
         lines = [_short_line(part) for part in short[:MAX_LISTED]]
         lines += [f"and {len(short) - MAX_LISTED} more in the same files"] if len(short) > MAX_LISTED else []
         if not self.entry_points:
-            return [f"## Missing definitions\n\n{bullets(lines)}"]
+            return [f"## Missing definition{'s' if len(lines) > 1 else ''}\n\n{bullets(lines)}"]
         head = "These are missing too; only other code of the package uses them."
+        if len(lines) == 1:
+            head = "This is missing too; only other code of the package uses it."
         return [f"## Internals\n\n{head}\n\n{bullets(lines)}"]
 
     def _restored(self) -> list[str]:
@@ -140,11 +150,14 @@ class JointStatement:
             lines = list(self.names_to_restore[:MAX_RESTORED])
             more = len(self.names_to_restore) - MAX_RESTORED
             lines += [f"and {more} more of the same kind"] if more > 0 else []
-            head = "These went with it and have to be there again"
+            is_one = len(self.names_to_restore) == 1
+            head = "This went too and has to be there again" if is_one else "These went too and have to be there again"
             paragraphs.append(f"## Names to restore\n\n{head}:\n\n{bullets(lines)}")
         if self.callers:
             parts = [f"In `{item.path}`, `{item.where}`:\n\n```python\n{item.text}\n```" for item in self.callers]
-            head = "These statements used it and raise `NotImplementedError` now. They were"
+            head = "These statements used what is missing and raise `NotImplementedError` now. They were"
+            if len(parts) == 1:
+                head = "This statement used what is missing and raises `NotImplementedError` now. It was"
             paragraphs.append(f"## Callers to restore\n\n{head}:\n\n" + "\n\n".join(parts))
         return paragraphs
 
@@ -164,6 +177,14 @@ def grouped_behaviours(tests: Iterable[str]) -> list[str]:
             names[text] = None
     lines = [f"{group}: {'; '.join(names)}" if group else "; ".join(names) for group, names in groups.items() if names]
     return lines + ([f"and {number - MAX_BEHAVIOURS} more"] if number > MAX_BEHAVIOURS else [])
+
+
+def _counted(kinds: Sequence[str]) -> str:
+    """Return ``one method``, ``3 functions`` or ``4 functions and methods``."""
+    if len(kinds) == 1:
+        return f"one {kinds[0]}"
+    names = [f"{kind}{'es' if kind == 'class' else 's'}" for kind in ("function", "method", "class") if kind in kinds]
+    return f"{len(kinds)} {' and '.join(names) if len(names) < 3 else 'functions, methods and classes'}"
 
 
 def _place_line(place: Place) -> str:

@@ -17,7 +17,9 @@ from ....python.source import Module, parse, words
 from ....python.source_tree import SourceTree
 from ....python.tested_code import TestedCode
 from ..bodies import parsed
+from ..documentation import redacted_paths
 from ..knobs import CutKnobs
+from ..removal.uses import call_sites, users_within
 from ..target import Target
 from .clusters import TestedTargets
 from .joint_cut import JointCut, joint_cut, joint_probes
@@ -75,6 +77,7 @@ def propose(code: TestedCode, deletion: Deletion, reference: GeneratorRef, knobs
         imports=len(cut.dead.imports),
         names_to_restore=cut.restore,
         callers=cut.callers,
+        documents=redacted_paths(cut.documents),
     )
     described = [part for part in entry_points or internals if part.entity.documented]
     return Candidate(
@@ -83,6 +86,7 @@ def propose(code: TestedCode, deletion: Deletion, reference: GeneratorRef, knobs
         exercise=exercise,
         hidden_tests=HiddenTests(deletion.tests, knobs.tests, cut.tests, cut.lost_names),
         statement=statement,
+        show_examples=knobs.shows_examples,
         documented=bool(deletion.specification) or 2 * len(described) >= len(entry_points or internals),
         interface=[part.entity.interface_item() for part in (*entry_points, *internals)],
         probes={} if blocked else joint_probes(tree, cut, exercise, missing),
@@ -110,7 +114,7 @@ def _features(
 def _parts(tree: SourceTree, deletion: Deletion, cut: JointCut, exercise: Files, knobs: CutKnobs) -> list[Part]:
     """Return the definitions that the statement names, by file and class, with their uses."""
     missing = [*cut.stubbed, *cut.removed]
-    callers = callers_within(missing)
+    callers = users_within(tree, missing)
     parts = []
     for target in sorted(missing, key=lambda item: (item.module.path, item.definitions[0].span)):
         removed = target in cut.removed
@@ -118,15 +122,12 @@ def _parts(tree: SourceTree, deletion: Deletion, cut: JointCut, exercise: Files,
         if entity.owner:  # the workspace still has the class with its docstring
             about = entity.owner.docstring.strip().split("\n\n")[0]
             entity = replace(entity, owner=replace(entity.owner, docstring=about, siblings=()))
-        owner = target.owner.name if target.owner else ""
         entity = replace(entity, docstring=without_empty_leads(entity.docstring))
-        # The class of `super().__init__()` is not known.
-        sites = (
-            []
-            if is_special(target.short)
-            else tree.call_sites(target.short, edited=exercise, owner=owner, most=MAX_CALL_SITES)
-        )
-        parts.append(Part(entity, target.module.path, sites, callers[target.entity][:MAX_CALL_SITES], removed))
+        sites, users = [], []
+        if not is_special(target.short):
+            sites = call_sites(tree, target, edited=exercise, most=MAX_CALL_SITES)
+            users = callers[target.entity][:MAX_CALL_SITES]
+        parts.append(Part(entity, target.module.path, sites, users, removed))
     return parts
 
 

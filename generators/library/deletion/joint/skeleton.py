@@ -47,7 +47,7 @@ class Skeleton:
     """
 
     name = "fd_skeleton"
-    version = "1"
+    version = "2"
     knobs = SkeletonKnobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: SkeletonKnobs) -> Iterator[Candidate]:

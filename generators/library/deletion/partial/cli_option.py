@@ -84,7 +84,7 @@ class OptionStatement:
             paragraphs.append(
                 "## Calls\n\nTests pass arguments such as:\n\n" + bullets(f"`{x}`" for x in self.examples)
             )
-        paragraphs += closing_paragraphs(context.failing, context.interface, self.policy)
+        paragraphs += closing_paragraphs(context, self.policy, paragraphs)
         return "\n\n".join(paragraphs) + "\n"
 
 
@@ -96,7 +96,7 @@ class CommandOptionDeletion:
     """
 
     name = "fd_cli_option"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:

@@ -65,7 +65,7 @@ class ErrorStatement:
             "works and has to keep working. Add what is missing.",
             "## What it has to do\n\n" + bullets(f"It {text}." for text in self.requirements),
         ]
-        paragraphs += closing_paragraphs(context.failing, context.interface, self.policy)
+        paragraphs += closing_paragraphs(context, self.policy, paragraphs)
         return "\n\n".join(paragraphs) + "\n"
 
 
@@ -77,7 +77,7 @@ class ExceptionPathDeletion:
     """
 
     name = "fd_exception_path"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:
@@ -159,6 +159,7 @@ def _propose(code: TestedCode, group: _Group, calls: CallsOfTests, reference: Ge
             policy=knobs.tests,
         ),
         subject=group.function,
+        show_examples=knobs.tests != "visible",
         probes={"always": {**originals, file.path: probe}} if probe != file.source else {},
         features={"checks": len(checks), "handlers": sum(check.kind == "handler" for check in checks)},
     )

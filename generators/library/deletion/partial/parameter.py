@@ -77,7 +77,7 @@ class ParameterStatement:
             paragraphs.append(f"Values that it refuses raise {' or '.join(f'`{name}`' for name in self.raises)}.")
         if self.calls:
             paragraphs.append("## Calls\n\nTests pass it in calls such as:\n\n" + bullets(f"`{x}`" for x in self.calls))
-        paragraphs += closing_paragraphs(context.failing, context.interface, self.policy)
+        paragraphs += closing_paragraphs(context, self.policy, paragraphs)
         return "\n\n".join(paragraphs) + "\n"
 
 
@@ -89,7 +89,7 @@ class ParameterDeletion:
     """
 
     name = "fd_parameter"
-    version = "1"
+    version = "2"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:

@@ -19,7 +19,7 @@ from ....python.source_tree import SOURCE_SUFFIXES
 from ....python.tested_code import TestedCode, in_seed_order
 from ..bodies import STUB, body_edits, body_span, code_lines
 from ..cascade import DeadCode, dead_after
-from ..documentation import redact_docstring, redact_examples
+from ..documentation import redact_docstring, redact_examples, redacted_paths
 from ..family import Cut, finished_cut
 from ..knobs import CutKnobs, Mode
 from ..removal.closure import Closure
@@ -74,7 +74,7 @@ class ModuleDeletion:
     """
 
     name = "fd_module"
-    version = "1"
+    version = "2"
     knobs = ModuleKnobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: ModuleKnobs) -> Iterator[Candidate]:
@@ -140,6 +140,7 @@ def _propose(
         exercise=exercise,
         hidden_tests=HiddenTests(affected, knobs.tests, cut.tests, cut.lost_names),
         statement=statement,
+        show_examples=knobs.shows_examples,
         documented=any(item.documented for item in statement.entities),
         interface=[item.interface_item() for item in statement.entities],
         probes=probes,
@@ -200,6 +201,7 @@ def _statement(code: TestedCode, whole: _Whole, affected: list[str], cut: Cut, k
         used_by_tests=[target.short for target in needed if target.short in mentioned],
         names_to_restore=cut.restore,
         callers=cut.callers,
+        documents=redacted_paths(cut.documents),
         lost_helpers=bool(cut.dead.definitions) and bool(cut.dead.spans.keys() - {module.path}),
     )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ....base import StatementContext, TestPolicy
 from ....statements.behaviours import behaviour_lines, bullets, quoted
-from ....statements.hidden_tests_text import behaviour_paragraphs, interface_paragraphs
+from ....statements.hidden_tests_text import behaviour_paragraphs, example_paragraphs, needed_paragraphs
+from ..documentation import lost_parts
 from ..knobs import Mode
 from ..statement import MAX_RESTORED, Entity, Member, ReplacedCaller
 
@@ -26,6 +27,7 @@ class ModuleStatement:
     used_by_tests: Sequence[str]  # names of the module that test files mention
     names_to_restore: Sequence[str] = ()  # imports, exports and entries of tables in other modules, as list items
     callers: Sequence[ReplacedCaller] = ()  # statements of other modules that raise NotImplementedError now
+    documents: Sequence[str] = ()  # documents of the workspace that lost examples or entries
     lost_helpers: bool = False  # whether private code elsewhere was removed because only the module needed it
 
     def render(self, context: StatementContext) -> str:
@@ -46,8 +48,11 @@ class ModuleStatement:
             paragraphs.append(f"Tests use {used} directly.")
         through = "directly or through other modules"
         paragraphs += behaviour_paragraphs(behaviour_lines(context.failing), self.policy, through)
+        paragraphs += example_paragraphs(context.examples)
         paragraphs += self._restored()
-        paragraphs += interface_paragraphs(context.interface)
+        if self.documents:
+            paragraphs.append(f"## Documents\n\n{lost_parts(self.documents)}")
+        paragraphs += needed_paragraphs(context.interface, paragraphs)
         return "\n\n".join(paragraphs) + "\n"
 
     def _state(self) -> str:

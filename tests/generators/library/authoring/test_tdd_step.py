@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from helpers.paths import DATA
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
+from etude.generators.library.authoring.tdd.step_statement import Missing
 from etude.generators.library.authoring.tdd_step import TestDrivenStep
 from etude.models import Task
 
@@ -264,7 +266,7 @@ def test_the_statement_gives_test_feature_and_methods_to_add(snapshot):
     context = StatementContext("till 1.0", IDS[3:7], [])
     text = by_test(snapshot, "test_rated", "price").statement.render(context)
     for part in (
-        "# The next test: `test_rated`",
+        "# The next step of `price`",
         "the function `till.price` (in `till.py`)",
         f"fails: `{FILE}::test_rated`",
         "def test_rated(rate, shown):",
@@ -274,6 +276,16 @@ def test_the_statement_gives_test_feature_and_methods_to_add(snapshot):
     assert "floor" not in text and "Hidden tests" not in text
     text = by_test(snapshot, "test_shut", "Till").statement.render(StatementContext("till 1.0", [*IDS[8:]], []))
     assert "Hidden tests run the same code:\n\n- put\n- total" in text
+
+
+def test_the_title_says_what_is_missing_or_what_fails(snapshot):
+    item = by_test(snapshot, "test_rated", "price")
+    errors = {IDS[3]: "TypeError: price() takes 1 positional argument", IDS[4]: "AssertionError: assert 1 == 2"}
+    text = item.statement.render(StatementContext("till 1.0", IDS[3:7], [], errors))
+    assert text.startswith("# `price` fails with `TypeError: price() takes 1 positional argument`\n")
+    missing = [Missing(f"Till.{name}", f"def {name}(self)", "") for name in ("put", "take", "count")]
+    text = replace(item.statement, missing=missing).render(StatementContext("till 1.0", IDS[3:7], [], errors))
+    assert text.startswith("# Add `Till.put`, `Till.take` and `Till.count`\n")
 
 
 def test_the_order_depends_on_the_seed_alone(snapshot):
@@ -295,4 +307,4 @@ def test_a_step_of_a_package_becomes_a_task(tmp_path):
     report = generate([str(DATA / "cellar")], generators=["tdd_step"], count=1, seed=8, out=tmp_path, knobs=LIGHT)
     assert report.tasks == 1, report.rejected
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text())
-    assert task.FAIL_TO_PASS and "# The next test: `" in task.problem_statement
+    assert task.FAIL_TO_PASS and "# Add `Shelf.describe`\n" in task.problem_statement

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from etude.generators.base import CallResult, FailingCall, StatementContext
+from etude.generators.base import CallResult, Example, SessionLine, StatementContext
 from etude.generators.library.deletion.documentation import redact_docstring
 from etude.generators.library.deletion.statement import DeletionStatement, Entity, Member, OwnerClass, ReplacedCaller
+from etude.generators.statements.examples import examples_text
 from etude.models import InterfaceItem
 
 STYLES = ("issue", "instruction", "terse")
@@ -24,6 +25,10 @@ def render(style="instruction", mode="stub", seed=0, context=None, target=None, 
     facts = context or StatementContext("shelf 1.0", TESTS, [])
     statement = DeletionStatement(target or method("put"), mode, "hidden", [], 0, 0, style=style, seed=seed, **more)
     return statement.render(facts)
+
+
+def example(call, result, line="from shelf import full", setup=()):
+    return Example("tests/test_shelf.py::test_put_twice[1]", (line,), setup, call, CallResult("value", result))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -70,16 +75,53 @@ def test_the_name_under_which_tests_use_the_target_is_not_listed_again():
     ]
     text = render(context=StatementContext("shelf 1.0", TESTS, items), target=target)
     assert "Tests use it as `shelf.full`." in text and text.count("shelf.full") == 1 and text.count("KeyError") == 1
-    assert "- `class Shelf(object)`, as `shelf.Shelf` and `shelf.core.Shelf`\n" in text
+    assert "class Shelf(object)" not in text  # the workspace has it
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_an_example_shows_the_right_result(style):
-    call = FailingCall(
-        ["from shelf import full"], [], "full([])", CallResult("value", "False"), CallResult("raises", "X: y")
-    )
-    text = render(style, context=StatementContext("shelf 1.0", TESTS, [], failing_calls=[call]))
-    assert ">>> from shelf import full\n>>> full([])\nFalse\n```" in text and "X: y" not in text
+    text = render(style, context=StatementContext("shelf 1.0", TESTS, [], examples=[example("full([])", "False")]))
+    assert ">>> from shelf import full\n\n>>> # put twice\n>>> full([])\nFalse\n```" in text
+
+
+def test_a_terse_statement_shows_three_examples_from_the_whole_suite():
+    examples = [example(f"full({number})", "False") for number in range(9)]
+    text = render("terse", context=StatementContext("shelf 1.0", TESTS, [], examples=examples))
+    assert [line for line in text.splitlines() if line.startswith(">>> full")] == [
+        ">>> full(0)",
+        ">>> full(3)",
+        ">>> full(6)",
+    ]
+
+
+def test_examples_share_their_imports_unless_these_bind_a_name_twice():
+    one, other = example("full([])", "False"), example("Shelf()", "<Shelf>", "from shelf.core import Shelf")
+    text = examples_text([one, other])
+    assert text.count("```pycon") == 1
+    assert text.startswith("```pycon\n>>> from shelf import full\n>>> from shelf.core import Shelf\n\n>>> #")
+    assert examples_text([one, example("full()", "1", "from other import full")]).count("```pycon") == 2
+    assert examples_text([one, example("1", "1", setup=[SessionLine("full = 3")])]).count("```pycon") == 1
+    assert examples_text([one, example("1", "1", "import x", setup=[SessionLine("full = 3")])]).count("```pycon") == 2
+
+
+def test_only_keywords_messages_and_unnamed_exceptions_of_the_interface_are_listed():
+    items = [
+        InterfaceItem(name="put(twice=)", kind="keyword"),
+        InterfaceItem(name="is full", kind="message"),
+        InterfaceItem(name="shelf.core.Full", kind="exception"),
+        InterfaceItem(name="LookupError", kind="exception"),
+        InterfaceItem(name="shelf.core.take", kind="function", signature="def take(shelf)"),
+    ]
+    text = render(context=StatementContext("shelf 1.0", TESTS, items))
+    listed = text.partition("## Interface")[2]
+    assert "twice=" in listed and "is full" in listed and "LookupError" in listed
+    assert "shelf.core.Full" not in listed and "take" not in listed  # "It raises `Full`", and the workspace has `take`
+
+
+def test_documents_that_lost_parts_are_named():
+    assert "`README.md` has lost the examples" in render(documents=["README.md"])
+    assert "`a.md`, `b.md` and `c.md` have lost" in render("issue", documents=["a.md", "b.md", "c.md"])
+    assert "have lost" not in render() and "has lost" not in render()
 
 
 def test_doctests_are_named_by_their_document():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from etude.generators.base import CallResult, FailingCall, SessionLine, StatementContext
@@ -103,8 +105,24 @@ def test_without_a_call_the_report_says_how_tests_fail_and_shows_no_session(styl
     for seed in range(5):
         facts = StatementContext("shelf 1.0", TESTS, names, messages)
         text = BugReport("hidden", style, seed, "key").render(facts)
-        assert ">>>" not in text and "shelf 1.0" in text and "- full" in text and "`shelf.full`" in text
+        assert ">>>" not in text and "shelf 1.0" in text and "- full" in text and "`shelf.full`" not in text
         assert "`AssertionError: assert 1 == 2`" in text and "no `Full` is raised" in text and "KeyError" not in text
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_names_are_given_where_nothing_else_says_what_is_affected(style):
+    names = [InterfaceItem(name="shelf.full", kind="function"), InterfaceItem(name="KeyError", kind="exception")]
+    text = BugReport("hidden", style, 0, "key").render(StatementContext("shelf 1.0", TESTS, names))
+    assert "`shelf.full`" in text and "KeyError" not in text
+    bare = {TESTS[0]: "AssertionError"}
+    text = BugReport("hidden", style, 0, "key").render(StatementContext("shelf 1.0", TESTS, names, bare))
+    assert "`shelf.full`" in text  # an assertion without a message says nothing
+
+
+def test_a_long_error_instead_of_nothing_is_said_in_words():
+    call = replace(CALL, expected=CallResult("nothing", ""), actual=CallResult("raises", f"TypeError: {'x' * 90}"))
+    (text, *_) = reports("terse", call)
+    assert "Expected:\n\nNothing (`None`)." in text
 
 
 @pytest.mark.parametrize("policy", ["visible", "half"])

@@ -126,6 +126,19 @@ def test_missing_items_are_added_to_the_interface_section_wherever_it_is():
     assert "- `def load(path)`\n- keyword `strict`\n\n## Where it is used\n\n- here\n" in complete.problem_statement
 
 
+def test_missing_items_are_added_to_the_list_of_a_statement_without_headings():
+    text = "Write `load`.\n\nThe hidden tests also rely on:\n\n- keyword `load(strict=)`\n"
+    reference = GeneratorRef(name="g", version="1", seed=0)
+    task = Task(task_id="t", generator=reference, problem_statement=text)
+    complete = completed(task, [InterfaceItem(name="is stale", kind="message")])
+    assert complete is not None and complete.problem_statement == text + "- message `is stale`\n"
+
+
+def test_an_attribute_that_the_solution_only_reads_is_not_missing(trees: Trees):
+    test = "def test_it(n):\n    results.get(1)\n    load.last_path\n"
+    assert unreadable(trees, test) == [("attribute", "last_path")]
+
+
 def test_a_statement_cannot_be_completed_when_too_much_is_missing():
     task = Task(task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="x")
     many = [InterfaceItem(name=f"n{number}", kind="attribute") for number in range(MAX_ADDED + 1)]

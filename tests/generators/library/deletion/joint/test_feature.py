@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 
 import pytest
 from helpers.feature_package import FILES, write_package
@@ -128,6 +129,24 @@ def test_the_statement_names_entry_points_internals_places_and_errors(snapshot):
     assert "`pkg.scanner._token`: `def _token(text)`" in internals and "called by `scan`" in internals
     assert "`ValueError('expected a number')`" in internals
     assert "parsing: names; numbers; rejects a sign" in internals
+
+
+@pytest.mark.parametrize(("mode", "state"), [("stub", "Its body is missing: calling it raises"), ("remove", "It was")])
+def test_the_statement_of_one_definition_speaks_of_one(snapshot, mode, state):
+    candidate = named(snapshot, "printer", mode=mode)
+    (part, *_) = [*candidate.statement.entry_points, *candidate.statement.internals]
+    one = replace(candidate.statement, entry_points=[part], internals=[], imports=1)
+    text = one.render(StatementContext("pkg 1.0", PRINTING, []))
+    assert "It is made of one method in one file." in text and state in text
+    assert "Write it so that it behaves as described here. Imports that only it needed are gone too" in text
+    assert "## Entry point\n\nTests use it directly." in text and "them" not in text
+    assert "## Missing definition\n" in replace(one, entry_points=[], internals=[part]).render(
+        StatementContext("pkg 1.0", PRINTING, [])
+    )
+
+
+def test_the_statement_says_plainly_what_is_missing(snapshot):
+    assert "is missing: the functions and methods that only its tests run." in rendered(named(snapshot, "parsing"))
 
 
 def test_helpers_that_are_gone_are_not_named(snapshot):
