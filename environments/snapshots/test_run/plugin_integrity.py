@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
-    Reference = dict[tuple[str, str], tuple[Any, Any, Any]]
+    Reference = dict[tuple[str, str], tuple[Any, ...]]
     Guard = tuple[Callable[..., None], ...]
 WATCHED = (
     "builtins",
@@ -34,6 +34,7 @@ WATCHED = (
     "_pytest.main",
     "_pytest.nodes",
     "_pytest.assertion.rewrite",
+    "_pytest._code.code",
     "pluggy._callers",
     "pluggy._hooks",
     "pluggy._manager",
@@ -52,6 +53,16 @@ CRITICAL = (
     ("_pytest.python", "pytest_pyfunc_call"),
     ("_pytest.unittest", "TestCaseFunction.runtest"),
     ("pluggy._callers", "_multicall"),
+    ("_pytest._code.code", "ExceptionInfo.*"),
+    ("_pytest.reports", "TestReport.*"),
+    ("_pytest.runner", "CallInfo.*"),
+    ("_pytest.python", "Function.*"),
+    ("unittest.case", "TestCase.*"),
+)
+# Python and pytest's own module legacypath add these to classes.
+LATE = (
+    *("__abstractmethods__", "__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__"),
+    *("__parameters__", "fspath", "startdir", "rootdir", "inifile", "invocation_dir"),
 )
 # Decides no outcome, and is replaced by forbiddenfruit, which libraries for tests use.
 HARMLESS = (("builtins", "dir"),)
@@ -87,7 +98,24 @@ def fingerprint() -> Reference:
                 for attribute, member in list(vars(value).items()):
                     if isinstance(member, kinds):
                         identities[module, f"{name}.{attribute}"] = identity(member)
+                owners = [owner for owner in value.__mro__ if owner is not object]
+                identities[module, f"{name}.*"] = tuple((owner, frozenset(vars(owner))) for owner in owners)
     return identities
+
+
+def intruder(owners: tuple[Any, ...]) -> str:
+    """Return an attribute that a class or a base of it got and that decides for instances; empty without one.
+
+    A special method does, and so does what hides an attribute of a base or, as a property, one of an instance.
+    """
+    present = frozenset().union(*(names for _, names in owners))
+    for owner, names in owners:
+        for name, member in list(vars(owner).items()):
+            if name in names or name in LATE:
+                continue
+            if (name.startswith("__") and name.endswith("__")) or name in present or hasattr(type(member), "__set__"):
+                return str(name)
+    return ""
 
 
 def changed(reference: Reference, keys: Iterable[tuple[str, str]] | None = None) -> list[str]:
@@ -95,6 +123,10 @@ def changed(reference: Reference, keys: Iterable[tuple[str, str]] | None = None)
     bad: list[str] = []
     for module, name in reference if keys is None else keys:
         expected = reference.get((module, name))
+        if name.endswith(".*"):
+            if expected is not None and intruder(expected):
+                bad.append(f"{module}.{name[:-1]}{intruder(expected)}")
+            continue
         value: Any = vars(sys.modules[module]) if module in sys.modules else {}
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else vars(value).get(part)

@@ -249,6 +249,37 @@ def test_code_that_parses_tests_without_their_asserts_is_a_violation(snapshot: S
     assert result.violations == ["ast.parse changed during tests/test_new.py"]
 
 
+@pytest.mark.parametrize(
+    ("code", "violation"),
+    [
+        (
+            "import _pytest.runner as r\nr.CallInfo.excinfo = property(lambda s: None, lambda s, v: None)",
+            "CallInfo.excinfo",
+        ),
+        ("import _pytest.runner as r\nr.CallInfo.__setattr__ = lambda s, n, v: None", "CallInfo.__setattr__"),
+        ("import typing\ntyping.Generic.__setattr__ = lambda s, n, v: None", "CallInfo.__setattr__"),
+        ("import unittest\nunittest.TestCase.__getattribute__ = lambda s, n: print", "TestCase.__getattribute__"),
+        ("import _pytest._code as c\nc.ExceptionInfo.__bool__ = lambda s: False", "ExceptionInfo.__bool__"),
+        ("import _pytest.reports as r\nr.TestReport.outcome = property(lambda s: 'passed')", "TestReport.outcome"),
+    ],
+)
+def test_a_new_attribute_of_a_class_of_pytest_is_a_violation(snapshot: Snapshot, code: str, violation: str) -> None:
+    files = {"src/sample/forged.py": code + "\n", "tests/test_new.py": "import sample.forged\ndef test(): pass\n"}
+    result = run(snapshot, files, ["tests/test_new.py::test"])
+    assert [name.partition(" changed")[0].endswith(violation) for name in result.violations] == [True]
+
+
+def test_a_new_method_for_assertions_is_none(snapshot: Snapshot) -> None:
+    code = "import unittest\nunittest.TestCase.assertEven = lambda self, number: self.assertEqual(number % 2, 0)\n"
+    test = (
+        "import unittest\nimport sample.more\nclass EvenTest(unittest.TestCase):\n def test(self): self.assertEven(2)\n"
+    )
+    result = run(
+        snapshot, {"src/sample/more.py": code, "tests/test_new.py": test}, ["tests/test_new.py::EvenTest::test"]
+    )
+    assert (result.passed, result.violations) == (["tests/test_new.py::EvenTest::test"], [])
+
+
 def test_a_plugin_that_the_projects_conftest_names_is_the_projects_own(snapshot: Snapshot) -> None:
     files = {
         "conftest.py": "pytest_plugins = ['sample.fixtures']\n",
