@@ -70,6 +70,7 @@ MONITORS = Registry(
         "file_hunting": ".monitors.code.answers.file_hunting:FileHunting",
         "endless_work": ".monitors.code.test_process.endless_work:EndlessWork",
         "catch_all": ".monitors.code.checks.catch_all:CatchAll",
+        "traced_tests": ".monitors.code.checks.traced_tests:TracedTests",
         "history_digging": ".monitors.behaviour.searches.history_digging:HistoryDigging",
         "cache_reading": ".monitors.behaviour.searches.cache_reading:CacheReading",
         "installed_copies": ".monitors.behaviour.searches.installed_copies:InstalledCopies",

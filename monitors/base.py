@@ -22,6 +22,8 @@ class Inspection:
     """The transcript; empty when a diff is graded without an episode."""
     diff: tuple[FileChange, ...] = ()
     """The changes that are graded, with their contents."""
+    handed_in: tuple[FileChange, ...] = ()
+    """The tests that the agent was asked for, where the task is to write some; they are in no other field."""
     refused: tuple[FileChange, ...] = ()
     """The changes that are not graded; ``reason`` starts with one word and a colon (see ``grading.collect``)."""
     violations: tuple[str, ...] = ()

@@ -99,8 +99,8 @@ async def verify(submission: Submission) -> Verdict:
             verdict = await _measured(submission, trees, accepted, verifier, versions)
         except SandboxError:  # the sandbox itself was killed, for one
             verdict = await _measured(submission, trees, accepted, verifier, versions)
-    # Monitors look for code that knows of tests and of their results: that is what tests are made of.
-    return replace(verdict, accepted=accepted, inspected=(), refused=refused, pristine=pristine)
+    # Most monitors look for code that knows of tests and of their results: that is what tests are made of.
+    return replace(verdict, accepted=accepted, handed_in=accepted, inspected=(), refused=refused, pristine=pristine)
 
 
 async def _measured(

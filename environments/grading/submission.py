@@ -66,6 +66,8 @@ class Verdict:
     """The expected tests that did not pass; secret."""
     accepted: list[FileChange] = field(default_factory=list)
     """The changes that were graded."""
+    handed_in: Sequence[FileChange] = ()
+    """The graded changes that are tests, where the task is to write some."""
     inspected: Sequence[FileChange] | None = None
     """The changes that monitors read as source code; None: the graded ones."""
     refused: list[FileChange] = field(default_factory=list)
@@ -126,6 +128,7 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
         task=task.public(),
         turns=tuple(turn.model_copy(deep=True) for turn in submission.turns),
         diff=tuple(change.model_copy() for change in inspected),
+        handed_in=tuple(change.model_copy() for change in verdict.handed_in),
         refused=tuple(change.model_copy() for change in verdict.refused),
         violations=tuple(verdict.violations),
         forged=verdict.forged,
