@@ -20,7 +20,7 @@ TRACED = {
 ORDINARY = {
     "results": "def test():\n    assert total([1, 2]) == 3\n",
     "a signature": "import inspect\n\ndef test():\n    assert 'values' in inspect.signature(total).parameters\n",
-    "a data file": "from pathlib import Path\n\ndef test():\n    assert Path(__file__).with_name('a.txt').read_text()\n",
+    "a data file": "from pathlib import Path\n\ndef test():\n    assert Path(__file__).with_name('a').read_text()\n",
     "counted calls": "def test(monkeypatch):\n    calls = []\n    monkeypatch.setattr(tally, 'add', calls.append)\n",
 }
 
