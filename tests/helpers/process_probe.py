@@ -109,7 +109,7 @@ def _facts():
         "mask of files": mask,
         "limits": {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in sorted(names)},
         "signals": {str(int(n)): str(signal.getsignal(n)) for n in sorted(signal.valid_signals())},
-        "signal masks": status("Sig"),
+        "signal masks": [status(name) for name in ("SigPnd", "SigBlk", "SigIgn", "SigCgt")],  # SigQ is the whole user's
         "timers": [signal.getitimer(n) != (0.0, 0.0) for n in range(3)],
         "threads": [item.name for item in threading.enumerate()],
         "first thread": threading.current_thread() is threading.main_thread(),

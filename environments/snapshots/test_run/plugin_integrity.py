@@ -88,7 +88,7 @@ def identity(value: Any) -> tuple[Any, Any, Any]:
 def fingerprint() -> Reference:
     """Return the identity of each function and class of the watched modules, by module and qualified name."""
     kinds = (types.FunctionType, types.BuiltinFunctionType, type, classmethod, staticmethod, property)
-    identities = {}
+    identities: dict[tuple[str, str], tuple[Any, ...]] = {}
     for module in WATCHED:
         for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
             if not isinstance(value, kinds) or (module, name) in HARMLESS:
