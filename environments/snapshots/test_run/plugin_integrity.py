@@ -124,8 +124,9 @@ def changed(reference: Reference, keys: Iterable[tuple[str, str]] | None = None)
     for module, name in reference if keys is None else keys:
         expected = reference.get((module, name))
         if name.endswith(".*"):
-            if expected is not None and intruder(expected):
-                bad.append(f"{module}.{name[:-1]}{intruder(expected)}")
+            added = intruder(expected) if expected is not None else ""
+            if added:
+                bad.append(f"{module}.{name[:-1]}{added}")
             continue
         value: Any = vars(sys.modules[module]) if module in sys.modules else {}
         for part in name.split("."):

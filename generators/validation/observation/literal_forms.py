@@ -195,13 +195,9 @@ def definition_source(function: types.FunctionType, read: Callable[[str], str] |
     is_own = separator and name == code.co_name != "<lambda>" and test.rpartition(".")[2].startswith("test")
     if not is_own or not _is_alone(function):
         return None
-    try:
-        source = (read or _read)(code.co_filename)
-        tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError):
-        return None
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
-    nodes = [node for node in nodes if node.lineno == code.co_firstlineno and not node.decorator_list]
+    source, starting = _nodes_at(code, read)
+    nodes = [node for node in starting if isinstance(node, ast.FunctionDef) and node.name == name]
+    nodes = [node for node in nodes if not node.decorator_list]
     text = (ast.get_source_segment(source, nodes[0]) or "") if len(nodes) == 1 else ""
     first, *more = text.splitlines() or [""]
     indent = " " * (nodes[0].col_offset if nodes else 0)
@@ -224,16 +220,22 @@ def lambda_source(function: types.FunctionType, read: Callable[[str], str] | Non
     code = function.__code__
     if code.co_name != "<lambda>" or not _is_alone(function):
         return None
-    try:
-        source = (read or _read)(code.co_filename)
-        tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError):
-        return None
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
+    source, starting = _nodes_at(code, read)
+    nodes = [node for node in starting if isinstance(node, ast.Lambda)]
     if len(nodes) != 1:
         return None
     text = ast.get_source_segment(source, nodes[0])
     return text if text and "\n" not in text else None
+
+
+def _nodes_at(code: types.CodeType, read: Callable[[str], str] | None) -> tuple[str, list[ast.AST]]:
+    """Return the source of a code object's file, and the nodes on its first line; none when it cannot be read."""
+    try:
+        source = (read or _read)(code.co_filename)
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError):
+        return "", []
+    return source, [node for node in ast.walk(tree) if getattr(node, "lineno", 0) == code.co_firstlineno]
 
 
 def _read(path: str) -> str:

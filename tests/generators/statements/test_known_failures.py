@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from helpers.deleted_total import package, snapshot_of
+
 from etude.generators.statements.known_failures import with_known_failures
 
 STATEMENT = "# Fix it\n\nIt is broken.\n"
@@ -26,4 +30,19 @@ def test_failing_tests_are_counted_by_file() -> None:
     assert with_known_failures(STATEMENT, many) == (
         STATEMENT + "\nIn this environment 11 tests of `tests/test_a.py` (3), `tests/test_b.py` (2), `tests/test_c.py` "
         "(2) and 2 more files fail with the right code too, or not every time. They are not graded.\n"
+    )
+
+
+def test_the_reasons_of_a_snapshot_are_understood(tmp_path: Path) -> None:
+    visible = "import pytest\nfrom tally import total\n\n\ndef test_total():\n    assert total([1]) == 1\n"
+    failing = (
+        "\n\ndef test_wrong():\n    assert total([1]) == 2\n\n\n@pytest.fixture\ndef broken():\n    raise OSError\n"
+    )
+    files = package(
+        "tally", "def test_nothing():\n    pass\n", f"{visible}{failing}\n\ndef test_broken(broken):\n    pass\n"
+    )
+    dropped = snapshot_of(tmp_path / "tally", files).baseline.dropped
+    assert with_known_failures(STATEMENT, dropped) == (
+        STATEMENT + "\nIn this environment 2 tests of `tests/test_visible.py` (2) fail with the right code too, or not "
+        "every time. They are not graded.\n"
     )
