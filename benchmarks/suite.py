@@ -2,8 +2,8 @@
 
 ``python benchmarks/suite.py run LIST OUT -g GENERATORS [--count 40] [--seed 29] [--jobs 2] [--knob KEY=VALUE ...]``
 calls ``etude generate`` for each source of the file LIST (one per line) and writes its set to ``OUT/SOURCE``. A set
-that has a report is left alone, so a stopped run can go on; a source that fails is noted in ``OUT/failed.txt``, and the
-commit that makes the sets in ``OUT/commits.txt``.
+that has a report is left alone, so a stopped run can go on; a source that fails is noted in ``OUT/failed.txt``, the
+commit that makes the sets in ``OUT/commits.txt``, and the options of the command in ``OUT/options.txt``.
 
 ``python benchmarks/suite.py page OUT... [--out docs/suite.md]`` reads the sets below the folders and writes the page:
 totals, one row per package with the SHA-256 of its ``tasks.jsonl`` files, one row per generator, and the rate over time
@@ -106,15 +106,18 @@ def make(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with (options.out / "commits.txt").open("a", encoding="utf-8") as log:
         log.write(subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, text=True))
+    request = ["-g", options.generators, "--count", str(options.count), "--seed", str(options.seed)]
+    request += [*(["--any-licence"] if options.any_licence else []), *(f"--knob={knob}" for knob in options.knob)]
+    with (options.out / "options.txt").open("a", encoding="utf-8") as log:
+        log.write(" ".join(request) + "\n")
     for source in options.list.read_text(encoding="utf-8").split():
         name = re.sub(r"[^\w.-]+", "-", source.partition("==")[0].rpartition(":")[2])
         folder = options.out / name
         if (folder / "report.json").is_file():
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "etude.cli", "generate", source, "-g", options.generators, "-o", str(folder)]
-        command += ["--count", str(options.count), "--seed", str(options.seed), "--jobs", str(options.jobs)]
-        command += [*(["--any-licence"] if options.any_licence else []), *(f"--knob={knob}" for knob in options.knob)]
+        command = [sys.executable, "-m", "etude.cli", "generate", source, "-o", str(folder), *request]
+        command += ["--jobs", str(options.jobs)]
         with (options.out / f"{name}.log").open("w", encoding="utf-8") as log:
             code = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
         if code:
@@ -128,6 +131,12 @@ def sets_below(folders: Sequence[Path]) -> Iterator[TaskSet]:
     """Yield the sets below some folders in the order in which they ended."""
     found = [read(path.parent) for folder in folders for path in folder.glob("**/report.json")]
     yield from sorted(found, key=lambda item: item.ended)
+
+
+def lines_of(folders: Sequence[Path], name: str) -> list[str]:
+    """Return the different lines of the files of this name below some folders."""
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob(f"**/{name}"))]
+    return list(dict.fromkeys(line for text in texts for line in text.splitlines()))
 
 
 def rates(sets: Sequence[TaskSet]) -> list[str]:
@@ -178,7 +187,7 @@ def generator_rows(sets: Sequence[TaskSet]) -> list[str]:
     return lines
 
 
-def page(sets: Sequence[TaskSet], commits: Sequence[str]) -> str:
+def page(sets: Sequence[TaskSet], commits: Sequence[str], requests: Sequence[str]) -> str:
     """Return the page. Raises SystemExit for sets that share a task, and for one that a model helped to make."""
     ids = Counter(identity for item in sets for identity in item.ids)
     if repeated := [identity for identity, number in ids.items() if number > 1]:
@@ -192,7 +201,6 @@ def page(sets: Sequence[TaskSet], commits: Sequence[str]) -> str:
     wall = sum(item.report["seconds"] for item in sets)
     splits = sum((item.splits for item in sets), Counter())
     sizes = [size for item in sets for size in item.sizes]
-    requests = {(tuple(item.report["generators"]), item.report["count"], item.report["seed"]) for item in sets}
     lines = [
         "# The suite: task sets of many packages",
         "",
@@ -217,7 +225,7 @@ def page(sets: Sequence[TaskSet], commits: Sequence[str]) -> str:
         f"Commits that made them: {', '.join(f'`{commit[:10]}`' for commit in commits)}.",
         "Commands, each with one source at a time:",
         "",
-        *(f"- `-g {','.join(names)} --count {count} --seed {seed}`" for names, count, seed in sorted(requests)),
+        *(f"- `{request}`" for request in requests),
         "",
         *["## Rate over time", "", *rates(sets), ""],
         *["## Generators", "", *generator_rows(sets), ""],
@@ -248,9 +256,8 @@ def main() -> None:
     sets = list(sets_below(options.folders))
     if not sets:
         parser.error("no folder below these holds a report.json")
-    logs = [path for folder in options.folders for path in sorted(folder.glob("**/commits.txt"))]
-    commits = dict.fromkeys(commit for path in logs for commit in path.read_text(encoding="utf-8").split())
-    options.out.write_text(page(sets, list(commits)), encoding="utf-8")
+    commits, requests = (lines_of(options.folders, name) for name in ("commits.txt", "options.txt"))
+    options.out.write_text(page(sets, commits, requests), encoding="utf-8")
     print(f"wrote {options.out}")
 
 

@@ -1,7 +1,7 @@
-"""Trials of several candidates that are judged side by side, made together in one warm run.
+"""What several candidates that are judged side by side need of one Snapshot, made together in one run.
 
-Starting a warm run costs far more than a trial. Each candidate is judged by its own coroutine, and only one of them
-works at a time. One that needs trials waits; when all of them wait or have ended, one run serves them all.
+Starting a sandbox costs far more than a trial in it. Each candidate is judged by its own coroutine, and only one of
+them works at a time. One that needs a run waits; when all of them wait or have ended, one run serves them all.
 """
 
 from __future__ import annotations
@@ -9,17 +9,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .warm_suite import Trial, TrialResult, WarmSuite
 
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 Result = TypeVar("Result")
-Waiting = tuple[list[Trial], "asyncio.Future[list[TrialResult]]"]
+
+
+class Server(Protocol[Item, Answer]):
+    """Answers many items in one run."""
+
+    async def run(self, items: Sequence[Item], /) -> list[Answer]:
+        """Return the answer to each item."""
+
+
+Waiting = tuple[Server[Any, Any], list[Any], "asyncio.Future[list[Any]]"]
 
 
 @dataclass
 class WarmBatch:
-    """Collects the trials of coroutines that ``together`` runs; outside of it, trials are made at once.
+    """Collects what coroutines need that ``together`` runs; outside of it, servers answer at once.
 
     The state is who works and who waits.
     """
@@ -39,10 +50,14 @@ class WarmBatch:
 
     async def run(self, trials: Sequence[Trial]) -> list[TrialResult]:
         """Return the result of each trial. Raises SandboxError and OutOfTime, as the suite does."""
-        if self._turn is None or not trials:
-            return await self.suite.run(trials)
-        future: asyncio.Future[list[TrialResult]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((list(trials), future))
+        return await self.ask(self.suite, trials)
+
+    async def ask(self, server: Server[Item, Answer], items: Sequence[Item]) -> list[Answer]:
+        """Return the server's answer to each item, asked together with those that others need of it."""
+        if self._turn is None or not items:
+            return await server.run(items)
+        future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((server, list(items), future))
         self._turn.release()
         try:
             await self._serve_if_all_wait()
@@ -63,15 +78,21 @@ class WarmBatch:
         if not self._waiting or len(self._waiting) < self._working:
             return
         served, self._waiting = self._waiting, []
-        try:
-            results = await self.suite.run([trial for trials, _ in served for trial in trials])
-        except BaseException as error:
-            for _, future in served:
-                future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-            return
-        start = 0
-        for trials, future in served:
-            future.set_result(results[start : start + len(trials)])
-            start += len(trials)
+        for server in {id(waiting[0]): waiting[0] for waiting in served}.values():
+            await _serve(server, [waiting for waiting in served if waiting[0] is server])
+
+
+async def _serve(server: Server[Any, Any], served: Sequence[Waiting]) -> None:
+    """Give each that waits its answers, or the error."""
+    try:
+        results = await server.run([item for _, items, _ in served for item in items])
+    except BaseException as error:
+        for _, _, future in served:
+            future.set_exception(error)
+        if not isinstance(error, Exception):
+            raise
+        return
+    start = 0
+    for _, items, future in served:
+        future.set_result(results[start : start + len(items)])
+        start += len(items)

@@ -17,6 +17,8 @@ from ..validation.limits import refuse_overload, suite_limit
 
 CPU_FACTOR, CPU_EXTRA_S = 10.0, 0.5
 """A trial may use CPU_EXTRA_S seconds of CPU time and CPU_FACTOR times what its tests use in the unchanged package."""
+CODE_EXCHANGE = Path(__file__).with_name("code_exchange.py")
+"""The file whose text exchanges the code of functions in a sandbox."""
 TIMEOUT, ENDED = "timeout", "ended early"
 """Causes of trials whose change the tests noticed without an outcome."""
 _SHAPES: dict[str, dict[str, type]] = {
@@ -101,7 +103,7 @@ class WarmSuite:
         The tests also run on the unchanged package, before the trials and after them. A trial proves nothing when one
         of its tests fails there, for example because an earlier trial left something behind; its cause is ``unsteady``.
         """
-        refused = {number: reason for number, trial in enumerate(trials) if (reason := self._refusal(trial))}
+        refused = {number: reason for number, trial in enumerate(trials) if (reason := self.refusal(trial.files))}
         possible = [trial for number, trial in enumerate(trials) if number not in refused]
         tried = iter(await self._tried(possible) if possible else [])
         return [
@@ -123,11 +125,11 @@ class WarmSuite:
             return None
         return Survey(frozenset(record["processes"]), record["sharing"])
 
-    def _refusal(self, trial: Trial) -> str:
-        """Return why a trial cannot be made in a process that has imported the package; empty when it can."""
+    def refusal(self, files: Mapping[str, bytes]) -> str:
+        """Return why a process that has imported the package cannot have these contents; empty when it may."""
         if self.snapshot.verifier.kind != "pytest":
             return "the project runs its tests with a program of its own"
-        for path, content in trial.files.items():
+        for path, content in files.items():
             if not (self.snapshot.tree / path).is_file():
                 return f"{path} is new"
             for name in self._changed_at_import(path, content):
@@ -160,7 +162,7 @@ class WarmSuite:
         job = {"tests": tests, "order": "given", "coverage": [], "tracebacks": False, **bounds}
         job["sources"] = sorted(self.snapshot.baseline.lines)
         job["trials"] = [_job(self.snapshot.tree, trial) for trial in trials]
-        parts = [Path(__file__).with_name("trials_plugin.py").read_text(encoding="utf-8")]
+        parts = [CODE_EXCHANGE.read_text("utf-8"), Path(__file__).with_name("trials_plugin.py").read_text("utf-8")]
         sandbox = await open_sandbox(self.snapshot.layers(self.snapshot.tree), backend=self.backend)
         try:
             result, key = await run_plugin(sandbox, self.snapshot.verifier, job, parts, len(trials) * limit, 2 * limit)
@@ -184,11 +186,16 @@ _body_texts = lru_cache(maxsize=64)(body_texts)  # of files that many changes st
 
 def _job(tree: Path, trial: Trial) -> dict[str, Any]:
     return {
-        "files": {path: _difference((tree / path).read_bytes(), content) for path, content in trial.files.items()},
+        "files": differences(tree, trial.files),
         "tests": list(trial.tests),
         "first_failure": trial.first_failure,
         "survey": trial.survey,
     }
+
+
+def differences(tree: Path, files: Mapping[str, bytes]) -> dict[str, tuple[int, int, str]]:
+    """Return where each of ``files`` begins and ends to differ from the one in ``tree``, and what it has there."""
+    return {path: _difference((tree / path).read_bytes(), content) for path, content in files.items()}
 
 
 def _difference(before: bytes, after: bytes) -> tuple[int, int, str]:

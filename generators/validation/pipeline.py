@@ -45,6 +45,7 @@ from ...environments.tasks.task_trees import Materials
 from ...errors import Rejected
 from ...models import Grade, Task
 from ..base import Candidate, Files
+from ..engine.screening import trial_of
 from ..engine.warm_batch import WarmBatch
 from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
@@ -57,6 +58,7 @@ from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
 from .observation.failing_calls import Observation, OnRightTree
+from .observation.session_runs import SessionRuns
 from .older_dependency import working_version
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 from .warm_proof import WarmOutcome, WarmProof, only_removes
@@ -75,7 +77,7 @@ class Validator:
     leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
     shared: SharedProof = field(default_factory=SharedProof, repr=False)  # the part of V3 that tasks share
     warm: WarmBatch = field(init=False, repr=False)  # tries many small changes in one run
-    right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # what was observed on the Snapshot's tree
+    right: OnRightTree = field(init=False, repr=False)  # what was observed on the Snapshot's tree
     proof: WarmProof = field(init=False, repr=False)  # V2 for changes that warm runs can make
     delivered: Deliverables = field(init=False, repr=False)  # all stages of candidates with another verifier
 
@@ -83,6 +85,7 @@ class Validator:
         self.stages = Stages(self.snapshot, self.backend)
         self.leaks = LeakCheck(self.snapshot)
         self.warm = WarmBatch(WarmSuite(self.snapshot, self.backend))
+        self.right = OnRightTree(runs=SessionRuns(self.snapshot, self.snapshot.tree, self.backend))
         self.proof = WarmProof(self.stages, self.warm)
         self.delivered = Deliverables(self.stages, self.leaks, self.knobs)
 
@@ -132,7 +135,8 @@ class Validator:
         """Return what was measured with the calls of failing tests that the candidate's statement shows."""
         affected = set(candidate.hidden_tests.affected)
         chosen = [test for test in measured.failing if test in affected] or measured.failing
-        observation = Observation(self.stages, tree, full, self.right)
+        trial = trial_of(candidate)
+        observation = Observation(self.stages, tree, full, self.right, trial.files if trial else None, self.warm)
         if candidate.observe_calls:
             measured = replace(measured, failing_calls=await observation.failing_calls(chosen))
         if candidate.show_examples:

@@ -9,33 +9,38 @@ chance or on the order of sets is left out, so that a statement has the same byt
 from __future__ import annotations
 
 import ast
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ....environments.sandbox import WORKSPACE
 from ....environments.snapshots.test_run.test_runner import Crossing, run_tests
 from ...base import Example, FailingCall, SessionLine
-from ...python.hidden_tests import split_test_id
+from ...engine.warm_batch import WarmBatch
+from ...python.hidden_tests import split_test_id, test_file
 from ...python.source import parse_or_empty
 from ...python.source_tree import SourceTree
-from ..limits import OVERLOAD, suite_limit
+from ..limits import suite_limit
 from ..measured_stages import Stages
 from .examples import attribute_sessions, chosen_examples, example_of, first_cases, is_missing, plainest, spread
 from .outcomes import Outcomes, result_of
+from .session_runs import SessionGroup, SessionRuns, Way
 from .sessions import MAX_LINES, RecordedCall, Session, length, recorded_calls, sessions_of, shortened
 
 MAX_TESTS = 3
-MAX_SESSIONS = 240
+MAX_SESSIONS, FIRST_SESSIONS = 240, 40
+MAX_TOGETHER = 40
+"""Tests of a file that are recorded in one run."""
 MAX_EXAMPLES = 10
 MAX_EXAMPLE_TESTS = 24
 """Test functions whose calls are tried for examples."""
 MAX_STEADY = 3
 """Calls of a test that are tried with another seed of hashes, the plainest ones."""
-MAX_WRONG, MAX_SHORTENED, MAX_ROUNDS = 8, 3, 4
-HASH_SEEDS = (0, 1)
+MAX_WRONG, FIRST_PROVEN, MAX_SHORTENED, MAX_ROUNDS = 8, 3, 3, 4
+DRAFT = Way(apart=False)
+"""How sessions run until it is clear which are of interest."""
+PROOF = (Way(0), Way(1))
+"""How those run that are shown: each in processes of its own, with two seeds of hashes."""
 _FOLDER = Path(__file__).parent
 _TRACER = ("public_names", "literal_forms", "call_tracer")
 
@@ -47,10 +52,12 @@ Executed = tuple[Session, Outcomes, Outcomes]
 class OnRightTree:
     """What candidates of one Snapshot have in common: what was observed on the right tree."""
 
-    recorded: dict[tuple[str, ...], list[list[RecordedCall]]] = field(default_factory=dict)
-    """The calls of each test, by the tests that ran together."""
-    outcomes: dict[tuple[Session, int], Outcomes] = field(default_factory=dict)
-    """The outcomes of each session with its imports, by session and seed of hashes."""
+    recorded: dict[str, list[RecordedCall]] = field(default_factory=dict)
+    """The calls of each test."""
+    outcomes: dict[tuple[Session, Way], Outcomes] = field(default_factory=dict)
+    """The outcomes of each session with its imports, by session and the way in which it ran."""
+    runs: SessionRuns | None = None
+    """Executes sessions of several candidates together; None where each has a sandbox of its own."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,9 @@ class Observation:
     tree: SourceTree  # the right tree
     exercise: Path  # the folder of the exercise's tree
     right: OnRightTree = field(default_factory=OnRightTree, repr=False)  # kept for the next candidate
-    _wrong: dict[tuple[Session, int], Outcomes] = field(default_factory=dict, init=False, repr=False)
+    changed: Mapping[str, bytes] | None = None  # what the exercise changes, where that is code alone
+    warm: WarmBatch | None = field(default=None, repr=False)  # executes sessions of several candidates together
+    _wrong: dict[tuple[Session, Way], Outcomes] = field(default_factory=dict, init=False, repr=False)
 
     async def failing_calls(self, tests: Sequence[str]) -> list[FailingCall]:
         """Return at most one call that the first of ``tests`` make, the plainest whose result is wrong.
@@ -71,23 +80,30 @@ class Observation:
         if self.stages.snapshot.verifier.kind != "pytest":
             return []
         pristine = self.stages.snapshot.tree
-        recorded = await self._recorded(pristine, self._plainest(tests))
+        recorded = await self._recorded(self._plainest(tests))
         every = [session for number, calls in enumerate(recorded) for session in sessions_of(calls, number)]
         shortest = sorted(dict.fromkeys(every), key=length)[:MAX_SESSIONS]
-        executed = await self._executed(pristine, shortest, HASH_SEEDS[:1])
-        wrong = sorted((item[0] for item in executed if _differs(*item)), key=length)[:MAX_WRONG]
+        executed: list[Executed] = []
+        wrong: list[Session] = []
+        for part in (shortest[:FIRST_SESSIONS], shortest[FIRST_SESSIONS:]):
+            if len(wrong) < MAX_WRONG:  # longer sessions cannot replace shorter ones
+                executed += await self._executed(pristine, part, [DRAFT])
+                wrong = sorted((item[0] for item in executed if _differs(*item)), key=length)[:MAX_WRONG]
         if not wrong:
             wrong = [session for item in executed for session in _by_attribute(*item)][:MAX_WRONG]
         for _ in range(MAX_ROUNDS):
             shorter = [item for session in wrong[:MAX_SHORTENED] for item in shortened(recorded[session.test], session)]
-            executed = await self._executed(pristine, list(dict.fromkeys(shorter)), HASH_SEEDS[:1])
+            executed = await self._executed(pristine, list(dict.fromkeys(shorter)), [DRAFT])
             more = {item[0] for item in executed if _differs(*item)} - set(wrong)
             wrong = sorted({*wrong, *more}, key=length)[:MAX_WRONG]
             if not more:
                 break
-        proven = await self._executed(pristine, wrong, HASH_SEEDS)
-        ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: length(item[0]))
-        return [call for item in ranked[:1] if (call := _compared(*item)) is not None]
+        for part in (wrong[:FIRST_PROVEN], wrong[FIRST_PROVEN:]):
+            proven = await self._executed(pristine, part, PROOF)
+            ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: length(item[0]))
+            if ranked:
+                return [call for item in ranked[:1] if (call := _compared(*item)) is not None]
+        return []
 
     async def examples(self, tests: Sequence[str], names: Sequence[str] = ()) -> list[Example]:
         """Return calls of ``tests`` with the results of the right tree, which they do not give in the workspace.
@@ -101,19 +117,19 @@ class Observation:
         pristine, cache = self.stages.snapshot.tree, self.right.outcomes
         functions = first_cases(tests)
         sample = [functions[index] for index in spread(len(functions), MAX_EXAMPLE_TESTS)]
-        recorded = await self._recorded(pristine, sample)
+        recorded = await self._recorded(sample)
         tried = [plainest(calls, names, MAX_SESSIONS // len(sample)) for calls in recorded]
-        right = await self._known_by_session(pristine, cache, tried, 0)
+        right = await self._known_by_session(pristine, cache, tried, PROOF[0])
         shown = [[item for item in group if example_of("", item, right[item])] for group in tried]
         attributes = [
             [] if sessions else attribute_sessions(group, right) for sessions, group in zip(shown, tried, strict=True)
         ]
-        right |= await self._known_by_session(pristine, cache, attributes, 0)
+        right |= await self._known_by_session(pristine, cache, attributes, PROOF[0])
         shown = [group or more for group, more in zip(shown, attributes, strict=True)]
-        wrong = await self._known_by_session(self.exercise, self._wrong, shown, 0)
+        wrong = await self._known_by_session(self.exercise, self._wrong, shown, PROOF[0])
         missing = [[item for item in group if is_missing(item, right[item], wrong[item])] for group in shown]
         plain = [group[:MAX_STEADY] for group in missing]
-        again = await self._known_by_session(pristine, cache, plain, 1)
+        again = await self._known_by_session(pristine, cache, plain, PROOF[1])
         candidates = [
             [example_of(test, item, right[item]) for item in group if right[item] == again[item]]
             for test, group in zip(sample, plain, strict=True)
@@ -123,13 +139,13 @@ class Observation:
     async def _known_by_session(
         self,
         tree: Path,
-        observed: dict[tuple[Session, int], Outcomes],
+        observed: dict[tuple[Session, Way], Outcomes],
         groups: Sequence[Sequence[Session]],
-        hash_seed: int,
+        way: Way,
     ) -> dict[Session, Outcomes]:
         """Return the outcomes of the sessions of all groups on one tree."""
         sessions = list(dict.fromkeys(session for group in groups for session in group))
-        outcomes = await self._known(tree, observed, sessions, hash_seed) if sessions else []
+        outcomes = await self._known(tree, observed, sessions, way) if sessions else []
         return dict(zip(sessions, outcomes, strict=True))
 
     def _plainest(self, tests: Sequence[str]) -> list[str]:
@@ -138,14 +154,27 @@ class Observation:
         in_order = [test for test in tests if first_of[test.partition("[")[0]] == test]
         return sorted(in_order, key=lambda test: _lines_of(self.tree, test))[:MAX_TESTS]
 
-    async def _recorded(self, pristine: Path, tests: Sequence[str]) -> list[list[RecordedCall]]:
+    async def _recorded(self, tests: Sequence[str]) -> list[list[RecordedCall]]:
         """Return the calls of each test on the right tree."""
-        if tuple(tests) in self.right.recorded:
-            return self.right.recorded[tuple(tests)]
+        recorded = self.right.recorded
+        for test in tests:
+            if test not in recorded:
+                recorded.update(await self._record(self._neighbours(test)) or await self._record([test]) or {test: []})
+        return [recorded[test] for test in tests]
+
+    def _neighbours(self, test: str) -> list[str]:
+        """Return the tests that are recorded with this one, which do not depend on the candidate."""
+        passed, path = self.stages.snapshot.baseline.passed, test_file(test)
+        own = [other for other in passed if test_file(other) == path]
+        start = own.index(test) // MAX_TOGETHER * MAX_TOGETHER if test in own else 0
+        return own[start : start + MAX_TOGETHER] if test in own else [test]
+
+    async def _record(self, tests: Sequence[str]) -> dict[str, list[RecordedCall]]:
+        """Return the calls of each test on the right tree; none when the run does not end."""
         packages = sorted({self.tree.dotted_name(module.path).split(".")[0] for module in self.tree.modules()})
         files = [path for path in self.tree.python_files if self.tree.is_test(path)]
         parts = tuple((_FOLDER / f"{name}.py").read_text("utf-8") for name in _TRACER)
-        sandbox = await self.stages.open(pristine)
+        sandbox = await self.stages.open(self.stages.snapshot.tree)
         try:
             run = await run_tests(
                 sandbox,
@@ -156,67 +185,49 @@ class Observation:
             )
         finally:
             await sandbox.close()
-        recorded = [recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests]
-        return self.right.recorded.setdefault(tuple(tests), recorded)
+        if not run.complete:
+            return {}
+        return {test: recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests}
 
-    async def _executed(self, pristine: Path, sessions: Sequence[Session], hash_seeds: Sequence[int]) -> list[Executed]:
-        """Return the sessions with their outcomes on both trees, where these are the same with all seeds of hashes."""
+    async def _executed(self, pristine: Path, sessions: Sequence[Session], ways: Sequence[Way]) -> list[Executed]:
+        """Return the sessions with their outcomes on both trees, where these are the same in all ways of running."""
         if not sessions:
             return []
-        right = _steady(
-            sessions, [await self._known(pristine, self.right.outcomes, sessions, seed) for seed in hash_seeds]
-        )
+        right = _steady(sessions, [await self._known(pristine, self.right.outcomes, sessions, way) for way in ways])
         usable = [(session, outcomes) for session, outcomes in zip(sessions, right, strict=True) if outcomes]
         if not usable:
             return []
         sessions = [session for session, _ in usable]
-        wrong = _steady(
-            sessions, [await self._known(self.exercise, self._wrong, sessions, seed) for seed in hash_seeds]
-        )
+        wrong = _steady(sessions, [await self._known(self.exercise, self._wrong, sessions, way) for way in ways])
         return [(*item, outcomes) for item, outcomes in zip(usable, wrong, strict=True) if outcomes]
 
     async def _known(
-        self, tree: Path, observed: dict[tuple[Session, int], Outcomes], sessions: Sequence[Session], hash_seed: int
+        self, tree: Path, observed: dict[tuple[Session, Way], Outcomes], sessions: Sequence[Session], way: Way
     ) -> list[Outcomes]:
         """Return the outcomes on one tree, imports included, where a session runs once unless one of its run has none.
 
         The runner gives up after some sessions that do not end, so such outcomes depend on what ran together.
         """
-        new = [session for session in sessions if (session, hash_seed) not in observed]
-        outcomes = await self._run(tree, new, hash_seed) if new else []
+        new = [session for session in sessions if (session, way) not in observed]
+        outcomes = await self._run(tree, new, way) if new else []
         if not all(outcomes) and len(new) < len(sessions):
-            return await self._run(tree, sessions, hash_seed)
+            return await self._run(tree, sessions, way)
         if not all(outcomes):
             return outcomes
-        observed.update({(session, hash_seed): item for session, item in zip(new, outcomes, strict=True)})
-        return [observed[session, hash_seed] for session in sessions]
+        observed.update({(session, way): item for session, item in zip(new, outcomes, strict=True)})
+        return [observed[session, way] for session in sessions]
 
-    async def _run(self, tree: Path, sessions: Sequence[Session], hash_seed: int) -> list[Outcomes]:
+    async def _run(self, tree: Path, sessions: Sequence[Session], way: Way) -> list[Outcomes]:
         """Return the outcomes of the sessions on one tree, up to the first error; none when the run ends early."""
-        verifier = self.stages.snapshot.verifier
-        job = {
-            "path": [f"{WORKSPACE}/{item}".removesuffix("/.") for item in verifier.python_path],
-            "imports": sorted({line for session in sessions for line in session.imports}),
-            "sessions": [[*session.imports, *session.lines] for session in sessions],
-        }
-        limit = suite_limit(self.stages.snapshot)
-        sandbox = await self.stages.open(tree)
-        try:
-            result = await sandbox.exec(
-                ["python", "-c", (_FOLDER / "session_runner.py").read_text("utf-8")],
-                stdin=json.dumps(job).encode(),
-                env={"PYTHONHASHSEED": str(hash_seed)},
-                timeout_s=OVERLOAD * limit,
-                cpu_s=limit,
-                idle_s=limit,
-            )
-        finally:
-            await sandbox.close()
-        try:
-            outcomes: list[Outcomes] = json.loads(result.output.decode("utf-8", "replace").strip().splitlines()[-1])
-        except (ValueError, IndexError):
-            return [()] * len(sessions)
-        return outcomes
+        snapshot = self.stages.snapshot
+        files = {} if tree == snapshot.tree else self.changed
+        if self.warm and self.right.runs and files is not None and not self.warm.suite.refusal(files):
+            (outcomes,) = await self.warm.ask(self.right.runs, [SessionGroup(tuple(sessions), way, files)])
+            if outcomes is not None:
+                return outcomes
+        apart = SessionRuns(snapshot, tree, self.stages.backend)
+        (outcomes,) = await apart.run([SessionGroup(tuple(sessions), way, {})])
+        return outcomes or [()] * len(sessions)
 
 
 def _steady(sessions: Sequence[Session], runs: Sequence[list[Outcomes]]) -> list[Outcomes]:

@@ -1,7 +1,10 @@
-"""Session runner: executes sessions, each in a process of its own, and reports what a user would see.
+"""Session runner: executes sessions and reports what a user would see.
 
-The text of this file runs in a sandbox, on Python 3.8 and later; it reads ``{"path": [..], "sessions": [[line, ..]]}``
-from its standard input and writes one list of outcomes per session as its last line.
+The text of this file runs in a sandbox after that of ``code_exchange``, on Python 3.8 and later. ``main`` gets a job
+with groups of sessions: ``{"path": [..], "imports": [..], "groups": [{"files": .., "imports": .., "sessions": ..}]}``.
+Each group has a process of its own, in which functions of the package get the code that they have in ``files``. From
+there each session that is ``apart`` has its own process; the others share one. The standard output is a JSON list with
+one list per group: an object with its ``outcomes``, or why the change is ``refused``; empty when its process ended.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import datetime
+import gc
 import io
 import json
 import os
@@ -17,7 +21,12 @@ import re
 import signal
 import sys
 import traceback
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from ...engine.code_exchange import Functions, NotSwappable
 
 CPU_SECONDS, SECONDS = 2.0, 20
 MOST_ENDED = 3
@@ -110,51 +119,80 @@ def run_session(lines: list[str]) -> list[dict[str, Any]]:
     return [] if watch.is_used else outcomes
 
 
-def in_own_process(lines: list[str]) -> list[dict[str, Any]] | None:
-    """Return the outcomes of a session; None when it does not end in time."""
+def in_own_process(work: Callable[[], Iterable[Any]]) -> list[Any]:
+    """Return what ``work`` yields in a forked process, up to the end of that."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        for limit in (signal.SIGALRM, signal.SIGPROF):
-            signal.signal(limit, signal.SIG_DFL)
-        signal.alarm(SECONDS)  # a session that sleeps
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-        data = json.dumps(run_session(lines)).encode()
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(data)
+        with os.fdopen(writing, "w") as pipe:
+            for item in work():
+                pipe.write(json.dumps(item) + "\n")
+                pipe.flush()
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
+    with os.fdopen(reading) as pipe:
+        lines = pipe.read().split("\n")
     os.waitpid(child, 0)
-    try:
-        outcomes: list[dict[str, Any]] = json.loads(data)
-    except ValueError:
-        return None
-    return outcomes
+    return [json.loads(line) for line in lines[:-1]]
 
 
-def in_turn(sessions: list[list[str]]) -> list[list[dict[str, Any]]]:
-    """Return the outcomes of sessions; none for those that do not end in time, or come after too many of these."""
+def in_time(sessions: Iterable[list[str]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the outcomes of sessions; a signal ends this process when one takes long."""
+    for limit in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(limit, signal.SIG_DFL)
+    for lines in sessions:
+        signal.alarm(SECONDS)  # a session that sleeps
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        yield run_session(lines)
+
+
+def in_turn(sessions: list[list[str]], apart: bool) -> list[list[dict[str, Any]]]:
+    """Return the outcomes of sessions; none for those that do not end in time, or come after too many of these.
+
+    A session that does not end takes its process with it, and the next one begins a new process.
+    """
     results: list[list[dict[str, Any]]] = []
     ended = 0
-    for lines in sessions:
-        outcomes = in_own_process(lines) if ended < MOST_ENDED else []
-        ended += outcomes is None
-        results.append(outcomes or [])
-    return results
+    while len(results) < len(sessions) and ended < MOST_ENDED:
+        following = sessions[len(results) :][: 1 if apart else None]
+        outcomes = in_own_process(partial(in_time, following))
+        results += outcomes
+        if len(outcomes) < len(following):
+            results.append([])
+            ended += 1
+    return results + [[]] * (len(sessions) - len(results))
 
 
-def main() -> None:
-    """Run the job that stdin describes."""
-    job = json.load(sys.stdin)
-    sys.path[:0] = job["path"]
-    for line in job["imports"]:  # once, not in every session
+def bring_in(lines: Sequence[str]) -> None:
+    """Execute import lines once, so that not every session has to."""
+    for line in lines:
         with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
             exec(line, {})
-    print("\n" + json.dumps(in_turn(job["sessions"])))
 
 
-if __name__ == "__main__":
-    main()
+def run_group(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the outcomes of a group of sessions."""
+    bring_in(group["imports"])
+    functions = Functions(os.getcwd()) if group["files"] else None
+    try:
+        for path, (start, stop, text) in group["files"].items() if functions else ():
+            functions.prepare(path)
+            functions.exchange(path, start, stop, text.encode("utf-8", "surrogateescape"))
+    except NotSwappable as error:
+        yield {"refused": str(error)}
+        return
+    gc.freeze()  # objects that a collection does not touch stay shared with the children
+    yield {"outcomes": in_turn(group["sessions"], group["apart"])}
+
+
+def main(job: dict[str, Any]) -> None:
+    """Run the groups of a job in turn."""
+    answers, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # code may write there beside ``sys.stdout``
+        os.dup2(nowhere, stream)
+    sys.path[:0] = job["path"]
+    bring_in(job["imports"])
+    results = [in_own_process(partial(run_group, group)) for group in job["groups"]]
+    with os.fdopen(answers, "w") as pipe:
+        pipe.write(json.dumps(results))

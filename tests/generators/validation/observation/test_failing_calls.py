@@ -12,9 +12,13 @@ from helpers.small_tasks import PROJECT
 
 from etude.environments.snapshots import make_patch, scratch_tree
 from etude.generators.base import CallResult, SessionLine
+from etude.generators.engine.warm_batch import WarmBatch
+from etude.generators.engine.warm_suite import WarmSuite
 from etude.generators.python.source_tree import SourceTree
 from etude.generators.validation.measured_stages import Stages
-from etude.generators.validation.observation.failing_calls import Observation
+from etude.generators.validation.observation.failing_calls import Observation, OnRightTree
+from etude.generators.validation.observation.session_runs import SessionGroup, SessionRuns, Way
+from etude.generators.validation.observation.sessions import Session
 
 LIBRARY = '''"""Books on shelves."""
 
@@ -178,13 +182,22 @@ def snapshot(tmp_path_factory):
     return snapshot_of(tmp_path_factory.mktemp("source") / "library", FILES)
 
 
-@pytest.fixture
-def observed(snapshot):
-    """Return ``observed(right, wrong, test)``, which replaces a text of the package and observes the test."""
+@pytest.fixture(params=["in a tree of its own", "in a running process"])
+def observed(snapshot, request):
+    """Return ``observed(right, wrong, test)``, which replaces a text of the package and observes the test.
+
+    In the second way the tree of the exercise is the right one, so that only the exchanged functions can differ.
+    """
 
     def observe(right, wrong, *tests):
-        with scratch_tree(snapshot, patch(right, wrong)) as exercise:
-            observation = Observation(Stages(snapshot), SourceTree.of(snapshot), exercise)
+        changes, more = patch(right, wrong), {}
+        if request.param == "in a running process":
+            more = {"changed": {MODULE: LIBRARY.replace(right, wrong).encode()}}
+            more["warm"] = WarmBatch(WarmSuite(snapshot))
+            more["right"] = OnRightTree(runs=SessionRuns(snapshot, snapshot.tree))
+            changes = ""
+        with scratch_tree(snapshot, changes) as exercise:
+            observation = Observation(Stages(snapshot), SourceTree.of(snapshot), exercise, **more)
             return asyncio.run(observation.failing_calls([f"tests/test_library.py::{test}" for test in tests]))
 
     return observe
@@ -267,3 +280,27 @@ def test_the_lines_run_as_they_are_printed(observed, snapshot):
         for tree, result in ((snapshot.tree, call.expected), (exercise, call.actual)):
             done = subprocess.run([sys.executable, "-c", program], cwd=tree / "src", capture_output=True, text=True)
             assert done.stdout.strip() == result.text, done.stderr
+
+
+def test_groups_share_a_sandbox_and_each_has_its_own_code(snapshot):
+    session = Session(("from library import shorten",), ("shorten('Emma')",), raised=False)
+    broken = LIBRARY.replace("<= width", "< 0").encode()
+    outside = LIBRARY.replace("class Shelf", "SHELVES = 2\n\n\nclass Shelf").encode()
+    deadly = LIBRARY.replace("    if len(title) <= width", "    import os; os.kill(os.getppid(), 9)\n    if 1").encode()
+    assert b"getppid" in deadly and outside != LIBRARY.encode()
+    files = [{}, {MODULE: broken}, {MODULE: outside}, {MODULE: deadly}, {}]
+    groups = [SessionGroup((session,), Way(number % 2), contents) for number, contents in enumerate(files)]
+    first, second, third, fourth, fifth = asyncio.run(SessionRuns(snapshot, snapshot.tree).run(groups))
+    assert [first[0][-1]["text"], second[0][-1]["text"]] == ["'Emma'", "'Emma...'"]
+    assert third is None and fourth == [()] and fifth == first
+
+
+def test_a_change_outside_of_functions_is_observed_in_the_tree_of_the_exercise(snapshot):
+    contents = LIBRARY.replace("width=20", "width=2")
+    assert contents != LIBRARY
+    more = {"changed": {MODULE: contents.encode()}, "warm": WarmBatch(WarmSuite(snapshot))}
+    with scratch_tree(snapshot, make_patch({MODULE: LIBRARY.encode()}, {MODULE: contents.encode()})) as exercise:
+        right = OnRightTree(runs=SessionRuns(snapshot, snapshot.tree))
+        observation = Observation(Stages(snapshot), SourceTree.of(snapshot), exercise, right, **more)
+        (call,) = asyncio.run(observation.failing_calls(["tests/test_library.py::test_short"]))
+    assert call.call == "shorten('Emma')" and call.actual.text == "'Emm...'"
