@@ -134,21 +134,42 @@ def _test_spans(module: Module, tests: list[list[str]]) -> list[Span] | None:
     for parts in tests:
         methods_of[parts[0]].add(parts[-1] if len(parts) > 1 else "")
     spans: list[Span] = []
-    for definition in module.definitions():
+    definitions = module.definitions()
+    classes = {definition.name: definition for definition in definitions if definition.kind == "class"}
+    for definition in definitions:
         methods = methods_of.pop(definition.name, None)
-        if methods is not None:
-            spans += _class_spans(module, definition, methods) if definition.kind == "class" else [definition.span]
-    return None if methods_of else spans
+        if methods is not None and definition.kind == "class":
+            spans += _class_spans(module, _with_bases(module, definition, classes), methods)
+        elif methods is not None:
+            spans.append(definition.span)
+    return None if methods_of else _outermost(spans)
 
 
-def _class_spans(module: Module, definition: Definition, methods: set[str]) -> list[Span]:
-    members = module.definitions(definition.body)
-    spans = [member.span for member in members if member.name in methods]
-    inherited = methods - {member.name for member in members}
-    others = [member for member in members if member.name not in methods]
-    if inherited or not any(member.name.startswith("test") for member in others):
-        return [definition.span]
-    return spans
+def _outermost(spans: Iterable[Span]) -> list[Span]:
+    """Return the different spans that are in no other one."""
+    kept: list[Span] = []
+    for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+def _with_bases(module: Module, definition: Definition, classes: Mapping[str, Definition]) -> list[Definition]:
+    """Return a class and the classes of the same file that it inherits from."""
+    chain = [definition]
+    for item in chain:
+        named = item.node.child_by_field_name("superclasses")
+        bases = [classes.get(module.text(node)) for node in (named.named_children if named is not None else [])]
+        chain += [base for base in bases if base is not None and base not in chain]
+    return chain
+
+
+def _class_spans(module: Module, classes: Sequence[Definition], methods: set[str]) -> list[Span]:
+    """Return the spans of a class's tests, which its bases may define; its own span where these are all, or unknown."""
+    members = [item for owner in classes for item in module.definitions(owner.body)]
+    spans = {item.name: item.span for item in reversed(members) if item.name in methods}
+    has_others = any(item.name not in methods and item.name.startswith("test") for item in members)
+    return list(spans.values()) if spans.keys() == methods and has_others else [classes[0].span]
 
 
 def _unused_after(tree: SourceTree, module: Module, spans: list[Span]) -> list[Span]:

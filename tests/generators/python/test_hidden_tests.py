@@ -1,0 +1,70 @@
+"""Which parts of test files leave the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from etude.generators.python.hidden_tests import hide
+from etude.generators.python.source_tree import SourceTree
+
+INHERITED = """import unittest
+
+
+class Common:
+    def test_get(self):
+        self.assertEqual(self.kind().get("a"), 1)
+
+    def test_put(self):
+        self.kind().put("a", 2)
+
+
+class DictTests(unittest.TestCase, Common):
+    kind = dict
+
+
+class ChildTests(DictTests):
+    kind = None
+
+    def test_own(self):
+        pass
+"""
+
+Hidden = Callable[[str, list[str]], str | None]
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Hidden:
+    """Return what the workspace shows of a test file without some tests."""
+
+    def show(source: str, tests: list[str]) -> str | None:
+        (tmp_path / "test_kinds.py").write_text(source)
+        tree = SourceTree(tmp_path, ("pkg",), (".",), frozenset({"test_kinds.py"}))
+        content = hide(tree, [f"test_kinds.py::{test}" for test in tests])["test_kinds.py"]
+        return None if content is None else content.decode()
+
+    return show
+
+
+@pytest.mark.parametrize("classes", [["DictTests"], ["ChildTests"], ["DictTests", "ChildTests"]])
+def test_an_inherited_test_leaves_the_class_that_defines_it(shown: Hidden, classes: list[str]) -> None:
+    content = shown(INHERITED, [f"{name}::test_get" for name in classes])
+    assert content is not None and "test_get" not in content
+    assert all(word in content for word in ("class DictTests", "class ChildTests", "test_put", "test_own"))
+
+
+def test_a_class_all_of_whose_tests_are_hidden_leaves_with_the_base_that_only_it_uses(shown: Hidden) -> None:
+    both = INHERITED.partition("class ChildTests")[0]
+    assert shown(both, ["DictTests::test_get", "DictTests::test_put"]) is None
+    rest = shown(both + "\n\ndef test_rest():\n    pass\n", ["DictTests::test_get", "DictTests::test_put"])
+    assert rest is not None and "test_get" not in rest and "Common" not in rest
+
+
+def test_a_class_leaves_whole_when_a_test_comes_from_elsewhere(shown: Hidden) -> None:
+    source = f"from kinds import Elsewhere\n{INHERITED}".replace("unittest.TestCase, Common", "Elsewhere, Common")
+    content = shown(
+        source.partition("class ChildTests")[0] + "\n\ndef test_rest():\n    pass\n", ["DictTests::test_far"]
+    )
+    assert content is not None and "DictTests" not in content and "test_rest" in content
