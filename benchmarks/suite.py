@@ -1,4 +1,4 @@
-"""A suite of task sets from many packages: ``run`` makes the sets, ``page`` writes what they hold and cost.
+"""A suite of task sets: ``run`` makes those of many packages, ``page`` says what they hold and cost, ``draw`` samples.
 
 ``python benchmarks/suite.py run LIST OUT -g GENERATORS [--count 40] [--seed 29] [--jobs 2] [--knob KEY=VALUE ...]``
 calls ``etude generate`` for each source of the file LIST (one per line) and writes its set to ``OUT/SOURCE``. A set
@@ -9,6 +9,9 @@ commit that makes the sets in ``OUT/commits.txt``, and the options of the comman
 totals, one row per package with the SHA-256 of its ``tasks.jsonl`` files, one row per generator, and the rate over time
 by the order in which the sets ended. It refuses sets that share a task. Model cost is 0: no generator that asks a model
 is among them, which the page checks too.
+
+``python benchmarks/suite.py draw OUT... --to SET [--count 300] [--split train] [--per-package 12]`` writes a set with
+tasks of all sets, drawn by the hash of their ids, for ``etude validate``.
 """
 
 from __future__ import annotations
@@ -234,8 +237,26 @@ def page(sets: Sequence[TaskSet], commits: Sequence[str], requests: Sequence[str
     return "\n".join(lines)
 
 
+def draw(options: argparse.Namespace) -> str:
+    """Write a set of tasks that are drawn from the others; return what it holds."""
+    drawn: list[tuple[str, str, str]] = []
+    for path in sorted(path for folder in options.folders for path in folder.glob("**/tasks.jsonl")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = [(json.loads(line), line) for line in lines]
+        own = [(_digest(row["task_id"]), row["repo"], line) for row, line in rows if row["split"] == options.split]
+        drawn += sorted(own)[: options.per_package]
+    chosen = sorted(drawn)[: options.count]
+    options.to.mkdir(parents=True)
+    (options.to / "tasks.jsonl").write_text("".join(f"{line}\n" for _, _, line in chosen), encoding="utf-8")
+    return f"{len(chosen)} tasks of {len({repo for _, repo, _ in chosen})} packages"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def main() -> None:
-    """Make sets, or write the page about them."""
+    """Make sets, write the page about them, or draw a sample."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
     run = parts.add_parser("run")
@@ -250,9 +271,18 @@ def main() -> None:
     written = parts.add_parser("page")
     written.add_argument("folders", nargs="+", type=Path)
     written.add_argument("--out", type=Path, default=Path("docs/suite.md"))
+    sample = parts.add_parser("draw")
+    sample.add_argument("folders", nargs="+", type=Path)
+    sample.add_argument("--to", type=Path, required=True)
+    sample.add_argument("--count", type=int, default=300)
+    sample.add_argument("--split", default="train")
+    sample.add_argument("--per-package", type=int)
     options = parser.parse_args()
     if options.part == "run":
         sys.exit(make(options))
+    if options.part == "draw":
+        print(draw(options))
+        return
     sets = list(sets_below(options.folders))
     if not sets:
         parser.error("no folder below these holds a report.json")

@@ -14,14 +14,15 @@ from typing import Any, Protocol, TypeVar
 from .warm_suite import Trial, TrialResult, WarmSuite
 
 Item = TypeVar("Item")
+Served = TypeVar("Served", contravariant=True)
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 
-class Server(Protocol[Item, Answer]):
+class Server(Protocol[Served, Answer]):
     """Answers many items in one run."""
 
-    async def run(self, items: Sequence[Item], /) -> list[Answer]:
+    async def run(self, items: Sequence[Served], /) -> list[Answer]:
         """Return the answer to each item."""
 
 

@@ -147,11 +147,11 @@ def _test_spans(module: Module, tests: list[list[str]]) -> list[Span] | None:
 
 def _outermost(spans: Iterable[Span]) -> list[Span]:
     """Return the different spans that are in no other one."""
-    kept: list[Span] = []
+    outer: list[Span] = []
     for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
-    return kept
+        if not outer or start >= outer[-1][1]:
+            outer.append((start, end))
+    return outer
 
 
 def _with_bases(module: Module, definition: Definition, classes: Mapping[str, Definition]) -> list[Definition]:

@@ -30,7 +30,7 @@ from .checks.adequacy import missing_items
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
 from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
-from .checks.stability import RUNS, described, unstable
+from .checks.stability import RUNS, SnapshotRuns, described, unstable
 from .checks.wrong_solutions.attempts import rewarded_bodies
 from .deliverables import audit as delivered
 
@@ -99,6 +99,10 @@ class Audit:
     rewards: dict[str, list[float]] = field(default_factory=dict)  # rewards so far by agent
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # fingerprints so far by task_id
     leaks: dict[str, LeakCheck] = field(default_factory=dict)  # one leak scanner per Snapshot
+    snapshot_runs: SnapshotRuns = field(init=False, repr=False)  # runs of the flake audit that tasks share
+
+    def __post_init__(self) -> None:
+        self.snapshot_runs = SnapshotRuns(self.runs, self.backend)
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:
         """Run all checks of all tasks, ``jobs`` tasks at a time."""
@@ -170,7 +174,7 @@ class Audit:
     async def _stable(self, task: Task, trees: Materials) -> str:
         if delivered.is_delivered(task):
             return await delivered.unstable(task, trees, self.runs, self.backend)
-        return described(await unstable(task, trees, runs=self.runs, backend=self.backend))
+        return described(await unstable(task, trees, runs=self.runs, backend=self.backend, shared=self.snapshot_runs))
 
     def _leaks(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         check = self.leaks.setdefault(trees.snapshot.digest, LeakCheck(trees.snapshot))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -11,23 +14,64 @@ from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ..limits import conclusive
+from .exercise import solved_is_pristine
 
 RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
 """Order and hash seed of each run; further runs have other seeds, and every second one is reversed."""
 
 
-async def unstable(task: Task, trees: Materials, *, runs: int = len(RUNS), backend: str = "auto") -> dict[str, str]:
+@dataclass
+class SnapshotRuns:
+    """Repeated runs of the suite on the trees of Snapshots. The state is the runs of each, by digest.
+
+    The solved tree of most tasks is the Snapshot's own, so that tasks of one Snapshot share these runs.
+    """
+
+    runs: int = len(RUNS)
+    """Number of runs of each Snapshot."""
+    backend: str = "auto"
+    """The sandbox backend."""
+    _by_digest: dict[str, asyncio.Task[dict[str, list[str]]]] = field(default_factory=dict, repr=False)
+
+    async def solved(self, task: Task, trees: Materials) -> dict[str, list[str]] | None:
+        """Return the outcomes of each expected test, None where the Snapshot's own runs do not show them.
+
+        Raises SandboxError.
+        """
+        tests = trees.snapshot.baseline.passed
+        expected = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+        if not set(expected) <= set(tests) or not solved_is_pristine(trees):
+            return None
+        if trees.snapshot.digest not in self._by_digest:
+            work = _outcomes(task, trees, trees.snapshot.tree, tests, self.runs, self.backend)
+            self._by_digest[trees.snapshot.digest] = asyncio.create_task(work)
+        outcomes = await self._by_digest[trees.snapshot.digest]
+        return {test: outcomes[test] for test in expected}
+
+
+async def unstable(
+    task: Task,
+    trees: Materials,
+    *,
+    runs: int = len(RUNS),
+    backend: str = "auto",
+    shared: SnapshotRuns | None = None,
+) -> dict[str, str]:
     """Return the expected tests whose outcomes are not right in each of ``runs`` runs, with these outcomes.
 
-    With the solution, all must pass. Without it, no test of FAIL_TO_PASS may pass, and the others must give the same
-    outcome every time. Each run starts from a clean layer. Raises SandboxError, PatchError.
+    With the solution, all must pass; ``shared`` has these runs for tasks whose solved tree is the Snapshot's. Without
+    it, no test of FAIL_TO_PASS may pass, and the others must give the same outcome every time. Each run starts from a
+    clean layer. Raises SandboxError, PatchError.
     """
-    with scratch_tree(trees.snapshot, task.workspace_patch, task.test_patch, task.patch) as tree:
-        solved = await _outcomes(task, trees, tree, runs, backend)
+    tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+    solved = await shared.solved(task, trees) if shared else None
+    if solved is None:
+        with scratch_tree(trees.snapshot, task.workspace_patch, task.test_patch, task.patch) as tree:
+            solved = await _outcomes(task, trees, tree, tests, runs, backend)
     flaky = {test: ", ".join(words) for test, words in solved.items() if set(words) != {"passed"}}
     if flaky:
         return flaky
-    unsolved = await _outcomes(task, trees, trees.grading_tree, runs, backend)
+    unsolved = await _outcomes(task, trees, trees.grading_tree, tests, runs, backend)
     must_fail = set(task.FAIL_TO_PASS)
     return {
         test: f"without a solution {', '.join(words)}"
@@ -42,9 +86,11 @@ def described(tests: dict[str, str]) -> str:
     return "".join(f"{test}: {outcomes}{more}" for test, outcomes in list(tests.items())[:1])
 
 
-async def _outcomes(task: Task, trees: Materials, tree: Path, runs: int, backend: str) -> dict[str, list[str]]:
-    """Return the outcomes of each expected test in ``runs`` runs on a tree."""
-    outcomes: dict[str, list[str]] = {test: [] for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]}
+async def _outcomes(
+    task: Task, trees: Materials, tree: Path, tests: Sequence[str], runs: int, backend: str
+) -> dict[str, list[str]]:
+    """Return the outcomes of each of ``tests`` in ``runs`` runs on a tree, run as the task's verifier says."""
+    outcomes: dict[str, list[str]] = {test: [] for test in tests}
     sandbox = await open_sandbox(trees.snapshot.layers(tree), backend=backend)
     try:
         for number in range(runs):

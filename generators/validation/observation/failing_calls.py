@@ -165,9 +165,9 @@ class Observation:
     def _neighbours(self, test: str) -> list[str]:
         """Return the tests that are recorded with this one, which do not depend on the candidate."""
         passed, path = self.stages.snapshot.baseline.passed, test_file(test)
-        own = [other for other in passed if test_file(other) == path]
-        start = own.index(test) // MAX_TOGETHER * MAX_TOGETHER if test in own else 0
-        return own[start : start + MAX_TOGETHER] if test in own else [test]
+        in_file = [other for other in passed if test_file(other) == path]
+        start = in_file.index(test) // MAX_TOGETHER * MAX_TOGETHER if test in in_file else 0
+        return in_file[start : start + MAX_TOGETHER] if test in in_file else [test]
 
     async def _record(self, tests: Sequence[str]) -> dict[str, list[RecordedCall]]:
         """Return the calls of each test on the right tree; none when the run does not end."""

@@ -174,9 +174,9 @@ def bring_in(lines: Sequence[str]) -> None:
 def run_group(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the outcomes of a group of sessions."""
     bring_in(group["imports"])
-    functions = Functions(os.getcwd()) if group["files"] else None
+    functions = Functions(os.getcwd())
     try:
-        for path, (start, stop, text) in group["files"].items() if functions else ():
+        for path, (start, stop, text) in group["files"].items():
             functions.prepare(path)
             functions.exchange(path, start, stop, text.encode("utf-8", "surrogateescape"))
     except NotSwappable as error:

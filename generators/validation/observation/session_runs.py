@@ -68,8 +68,8 @@ class SessionRuns:
         for seed in sorted({group.way.hash_seed for group in groups}):
             numbers = [number for number, group in enumerate(groups) if group.way.hash_seed == seed]
             different = list({_key(groups[number]): groups[number] for number in numbers}.values())
-            found = dict(zip(map(_key, different), await self._with_seed(different, seed), strict=True))
-            answers |= {number: found[_key(groups[number])] for number in numbers}
+            by_key = dict(zip(map(_key, different), await self._with_seed(different, seed), strict=True))
+            answers |= {number: by_key[_key(groups[number])] for number in numbers}
         return [answers[number] for number in range(len(groups))]
 
     async def _with_seed(self, groups: Sequence[SessionGroup], seed: int) -> list[list[Outcomes] | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.light_checks import LIGHT
@@ -12,7 +13,9 @@ from helpers.small_tasks import make_task, write_project
 from etude.environments.snapshots import build_snapshot
 from etude.environments.tasks.task_trees import Materials
 from etude.generators.generate import generate
-from etude.generators.validation.checks.stability import described, unstable
+from etude.generators.validation.checks import stability
+from etude.generators.validation.checks.stability import SnapshotRuns, described, unstable
+from etude.models import Task
 
 SOURCE = '''
 def double(number):
@@ -47,7 +50,9 @@ def project(folder: Path, test: str) -> tuple[Path, dict[str, str | bytes]]:
 @pytest.mark.parametrize(
     ("test", "outcome"), [(FLAKY, "passed, passed, passed, passed, passed, failed"), (LUCKY, "without a solution ")]
 )
-def test_a_flaky_test_is_found_in_enough_runs(tmp_path: Path, test: str, outcome: str) -> None:
+def test_a_flaky_test_is_found_in_enough_runs(
+    tmp_path: Path, test: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, files = project(tmp_path, test)
     snapshot = build_snapshot(str(source))
     task = make_task(snapshot, files, {"src/twice.py": STUB}, "tests/test_double.py", ["test_double"])
@@ -55,6 +60,22 @@ def test_a_flaky_test_is_found_in_enough_runs(tmp_path: Path, test: str, outcome
     assert asyncio.run(unstable(task, trees, runs=3)) == {}
     flaky = asyncio.run(unstable(task, trees, runs=6))
     assert list(flaky) == ["tests/test_double.py::test_double"] and outcome in described(flaky)
+    trees_that_ran = []
+
+    async def counted(task: Task, trees: Materials, tree: Path, *more: Any) -> dict[str, list[str]]:
+        trees_that_ran.append(tree)
+        return await outcomes(task, trees, tree, *more)
+
+    outcomes = stability._outcomes
+    monkeypatch.setattr(stability, "_outcomes", counted)
+
+    async def together() -> list[dict[str, str]]:
+        shared = SnapshotRuns(6)
+        return await asyncio.gather(*(unstable(task, trees, runs=6, shared=shared) for _ in range(2)))
+
+    assert asyncio.run(together()) == [flaky, flaky]
+    assert trees_that_ran.count(snapshot.tree) == 1
+    assert set(trees_that_ran) <= {snapshot.tree, trees.grading_tree}
 
 
 def test_a_flaky_candidate_is_rejected_when_reruns_are_asked_for(tmp_path: Path) -> None:
