@@ -21,7 +21,8 @@ def with_known_failures(statement: str, dropped: Mapping[str, str]) -> str:
     files = Counter(test_file(test) for test, reason in dropped.items() if reason.startswith(_FAILING))
     if not files:
         return statement
-    number, named = files.total(), [f"`{path}` ({count})" for path, count in sorted(files.items())[:MAX_FILES]]
+    number, counted = files.total(), len(files) > 1
+    named = [f"`{path}`" + f" ({count})" * counted for path, count in sorted(files.items())[:MAX_FILES]]
     more = len(files) - len(named)
     named += [f"{more} more {'file' if more == 1 else 'files'}"] * bool(more)
     where = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)

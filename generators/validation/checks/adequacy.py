@@ -75,13 +75,16 @@ def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[Inte
 
     Names are keywords and exceptions that occur in the missing code, and attributes that it binds or spells in a text:
     those that it only reads are of other objects, such as lists. Messages are all patterns that a
-    message must match, and literals of the tests that contain a text constant of the missing code or are part of one.
+    message must match, and literals of the tests that contain a text constant of the missing code or are part of one; a
+    constant that the workspace's code of the same definition has is not missing.
     """
     readable = AgentText(task.problem_statement, trees.agent_tree)
     demands = _demands(task, trees.grading_tree)
     solution_names = words(b"\n".join(piece.source for piece in exercise.pieces))
     bound = _bound_names(piece.node for piece in exercise.pieces)
-    constants = list(_text_constants(piece.node for piece in exercise.pieces))
+    readable_constants = set(_text_constants(exercise.workspace_nodes))
+    in_solution = _text_constants(piece.node for piece in exercise.pieces)
+    constants = [text for text in in_solution if text not in readable_constants]
     items: list[InterfaceItem] = []
     groups: tuple[tuple[Kind, set[str]], ...] = (
         ("exception", demands.exceptions),

@@ -22,7 +22,7 @@ def test_a_statement_stays_as_it_is_when_no_dropped_test_fails() -> None:
 def test_failing_tests_are_counted_by_file() -> None:
     one = {"tests/test_a.py::test_x": "failed every time"}
     assert with_known_failures(STATEMENT, one) == (
-        STATEMENT + "\nIn this environment 1 test of `tests/test_a.py` (1) fails with the right code too, or not every "
+        STATEMENT + "\nIn this environment 1 test of `tests/test_a.py` fails with the right code too, or not every "
         "time. It is not graded.\n"
     )
     many = {f"tests/test_{name}.py::test_x[{number}]": "error every time" for name in "abcde" for number in (1, 2)}
@@ -43,6 +43,6 @@ def test_the_reasons_of_a_snapshot_are_understood(tmp_path: Path) -> None:
     )
     dropped = snapshot_of(tmp_path / "tally", files).baseline.dropped
     assert with_known_failures(STATEMENT, dropped) == (
-        STATEMENT + "\nIn this environment 2 tests of `tests/test_visible.py` (2) fail with the right code too, or not "
+        STATEMENT + "\nIn this environment 2 tests of `tests/test_visible.py` fail with the right code too, or not "
         "every time. They are not graded.\n"
     )

@@ -40,7 +40,9 @@ def trees(tmp_path: Path) -> Trees:
     return trees
 
 
-def unreadable(trees: Trees, test: str, statement: str = "Implement `load(path)`.") -> list[tuple[str, str]]:
+def unreadable(
+    trees: Trees, test: str, statement: str = "Implement `load(path)`.", workspace: bytes = b""
+) -> list[tuple[str, str]]:
     (trees.grading_tree / "tests" / "test_store.py").write_text(test)
     task = Task(
         task_id="t",
@@ -48,7 +50,7 @@ def unreadable(trees: Trees, test: str, statement: str = "Implement `load(path)`
         problem_statement=statement,
         FAIL_TO_PASS=["tests/test_store.py::test_it[1]"],
     )
-    exercise = Exercise(task, {"store.py": b""}, {"store.py": SOLUTION})
+    exercise = Exercise(task, {"store.py": workspace}, {"store.py": SOLUTION})
     return [(item.kind, item.name) for item in missing_items(task, trees, exercise)]
 
 
@@ -93,6 +95,14 @@ def test_an_expected_text_is_missing_when_it_is_a_parameter(trees: Trees):
 
 def test_an_input_is_not_a_message_when_the_solution_does_not_quote_it(trees: Trees):
     assert unreadable(trees, "def test_it(n):\n    load('some other file name')\n") == []
+
+
+def test_a_text_with_a_constant_that_the_wrong_code_has_too_is_not_missing(trees: Trees):
+    test = "def test_it(n):\n    assert str(error) == 'cannot load x: the index is stale'\n"
+    wrong = SOLUTION.replace(b"if strict and", b"if strict or")
+    assert wrong != SOLUTION and unreadable(trees, test, workspace=wrong) == []
+    other = SOLUTION.replace(b"cannot load", b"cannot read").replace(b"is stale", b"is old")
+    assert unreadable(trees, test, workspace=other) == [("message", "cannot load x: the index is stale")]
 
 
 def test_tests_outside_fail_to_pass_ask_for_nothing(trees: Trees):
