@@ -5,10 +5,11 @@ calls ``etude generate`` for each source of the file LIST (one per line) and wri
 that has a report is left alone, so a stopped run can go on; a source that fails is noted in ``OUT/failed.txt``, the
 commit that makes the sets in ``OUT/commits.txt``, and the options of the command in ``OUT/options.txt``.
 
-``python benchmarks/suite.py page OUT... [--out docs/suite.md]`` reads the sets below the folders and writes the page:
-totals, one row per package with the SHA-256 of its ``tasks.jsonl`` files, one row per generator, and the rate over time
-by the order in which the sets ended. It refuses sets that share a task. Model cost is 0: no generator that asks a model
-is among them, which the page checks too.
+``python benchmarks/suite.py page OUT... [--records docs/suite.json] [--out docs/suite.md]`` adds a record of each set
+below the folders to the file of records and writes the page: totals, one row per package with the SHA-256 of its
+``tasks.jsonl``, one row per generator, and the rate over time by the order in which the sets ended. Sets of several
+runs add up. It refuses two sets of one package that a generator has in common, unless the command was the same: then
+the new record replaces the old one. Model cost is 0: it refuses generators that ask a model.
 
 ``python benchmarks/suite.py draw OUT... --to SET [--count 300] [--split train] [--per-package 12]`` writes a set with
 tasks of all sets, drawn by the hash of their ids, for ``etude validate``.
@@ -23,8 +24,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,27 +37,29 @@ LARGE = "fd_feature"
 
 
 @dataclass(frozen=True)
-class TaskSet:
-    """One set that ``etude generate`` has written."""
+class Record:
+    """What is remembered of one set that ``etude generate`` has written."""
 
-    report: dict[str, Any]  # its report
-    ended: float  # when the report was written, in seconds
+    package: str  # name and version
+    request: str  # the options of the command
+    commits: tuple[str, ...]  # commits of the code that made it
+    ended: int  # when it ended, in seconds since 1970
+    tests: int  # tests that pass every time
+    candidates: int
+    tasks: int
+    cpu_seconds: float  # CPU time of verdicts and proposals
+    build_cpu_seconds: float  # CPU time of Snapshots that were not built yet
+    seconds: float  # wall time
+    splits: dict[str, int]  # tasks by split
     digest: str  # SHA-256 of its rows
-    snapshots: frozenset[str]  # digests of its Snapshots
-    tests: int  # tests that pass in them
-    ids: tuple[str, ...]  # ids of its tasks
-    splits: Counter[str]  # tasks by split
-    sizes: tuple[tuple[int, int], ...]  # files and lines of each task of LARGE
+    snapshots: tuple[str, ...]  # digests of its Snapshots
+    per_generator: dict[str, dict[str, Any]] = field(default_factory=dict)  # counts by generator; empty if unknown
+    sizes: tuple[tuple[int, int], ...] = ()  # files and lines of each task of LARGE
 
     @property
-    def package(self) -> str:
-        """Return name and version of its package."""
-        return ", ".join(self.report["per_source"])
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Return the CPU time of verdicts and proposals."""
-        return float(self.report["cpu_seconds"] + self.report["proposal_cpu_seconds"])
+    def generators(self) -> set[str]:
+        """Return the generators that were asked for."""
+        return set(self.request.split()[1].split(","))
 
 
 @dataclass
@@ -81,25 +84,33 @@ class Sum:
         return f"{self.candidates} | {self.tasks} | {self.tasks / max(1, self.candidates):.0%} | {each}"
 
 
-def read(folder: Path) -> TaskSet:
-    """Return a set."""
+def read(folder: Path, commits: Sequence[str], request: str) -> Record:
+    """Return the record of a set."""
     data = (folder / "tasks.jsonl").read_bytes()
     rows = [json.loads(line) for line in data.splitlines()]
     card = (folder / "README.md").read_text(encoding="utf-8")
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     tests = re.findall(r"^\| [^|]+ \| [^|]+ \| [^|]+ \| (\d+) \| \d+ \|$", card, re.MULTILINE)
-    return TaskSet(
-        report=json.loads((folder / "report.json").read_text(encoding="utf-8")),
-        ended=(folder / "report.json").stat().st_mtime,
-        digest=hashlib.sha256(data).hexdigest(),
-        snapshots=frozenset(row["snapshot"]["digest"] for row in rows),
+    large = [row["features"] for row in rows if row["generator"]["name"] == LARGE]
+    return Record(
+        package=", ".join(report["per_source"]),
+        request=request,
+        commits=tuple(commit[:10] for commit in commits),
+        ended=int((folder / "report.json").stat().st_mtime),
         tests=sum(map(int, tests)),
-        ids=tuple(row["task_id"] for row in rows),
-        splits=Counter(row["split"] for row in rows),
-        sizes=tuple(
-            (row["features"]["files"], row["features"]["loc_removed"])
-            for row in rows
-            if row["generator"]["name"] == LARGE
-        ),
+        candidates=report["candidates"],
+        tasks=report["tasks"],
+        cpu_seconds=round(report["cpu_seconds"] + report["proposal_cpu_seconds"], 1),
+        build_cpu_seconds=round(sum(cost["cpu_seconds"] for cost in report["builds"].values()), 1),
+        seconds=report["seconds"],
+        splits=dict(sorted(Counter(row["split"] for row in rows).items())),
+        digest=hashlib.sha256(data).hexdigest(),
+        snapshots=tuple(sorted({row["snapshot"]["digest"] for row in rows})),
+        per_generator={
+            name: {key: counts[key] for key in ("candidates", "tasks", "cpu_seconds", "rejected")}
+            for name, counts in report["per_generator"].items()
+        },
+        sizes=tuple((features["files"], features["loc_removed"]) for features in large),
     )
 
 
@@ -130,42 +141,59 @@ def make(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def sets_below(folders: Sequence[Path]) -> Iterator[TaskSet]:
-    """Yield the sets below some folders in the order in which they ended."""
-    found = [read(path.parent) for folder in folders for path in folder.glob("**/report.json")]
-    yield from sorted(found, key=lambda item: item.ended)
+def records_below(folders: Sequence[Path]) -> list[Record]:
+    """Return the records of the sets with tasks below some folders, each of which ``run`` has written."""
+    records = []
+    for folder in folders:
+        commits, requests = (_lines(folder / name) for name in ("commits.txt", "options.txt"))
+        if len(requests) != 1:
+            raise SystemExit(f"{folder / 'options.txt'} must have the options of one command; write each to its folder")
+        records += [read(path.parent, commits, requests[0]) for path in folder.glob("**/report.json")]
+    return [record for record in records if record.tasks]
 
 
-def lines_of(folders: Sequence[Path], name: str) -> list[str]:
-    """Return the different lines of the files of this name below some folders."""
-    texts = [path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob(f"**/{name}"))]
-    return list(dict.fromkeys(line for text in texts for line in text.splitlines()))
+def _lines(path: Path) -> list[str]:
+    """Return the different lines of a file."""
+    return list(dict.fromkeys(path.read_text(encoding="utf-8").splitlines()))
 
 
-def rates(sets: Sequence[TaskSet]) -> list[str]:
+def joined(before: Sequence[Record], new: Sequence[Record]) -> list[Record]:
+    """Return all records in the order in which their sets ended. Raises SystemExit for two with common tasks."""
+    by_set = {(record.package, record.request): record for record in [*before, *new]}
+    records = sorted(by_set.values(), key=lambda record: (record.ended, record.package))
+    for number, record in enumerate(records):
+        for other in records[:number]:
+            if record.package == other.package and (common := record.generators & other.generators):
+                raise SystemExit(f"two commands asked {min(common)} for tasks of {record.package}; leave one set out")
+        if asked := record.generators & ASKS_MODEL:
+            raise SystemExit(f"{min(asked)} asks a model, whose cost is not known here; leave that set out")
+    return records
+
+
+def rates(records: Sequence[Record]) -> list[str]:
     """Return the table of tasks per CPU minute over time."""
     lines = ["| sets | tasks | CPU hours | tasks per CPU minute |", "|---|---|---|---|"]
-    size = -(-len(sets) // BINS)
-    for start in range(0, len(sets), size):
-        part = sets[start : start + size]
-        tasks, cpu = sum(len(item.ids) for item in part), sum(item.cpu_seconds for item in part)
+    size = -(-len(records) // BINS)
+    for start in range(0, len(records), size):
+        part = records[start : start + size]
+        tasks, cpu = sum(item.tasks for item in part), sum(item.cpu_seconds for item in part)
         lines.append(f"| {start + 1} to {start + len(part)} | {tasks} | {cpu / 3600:.2f} | {60 * tasks / cpu:.1f} |")
     return lines
 
 
-def package_rows(sets: Sequence[TaskSet]) -> list[str]:
+def package_rows(records: Sequence[Record]) -> list[str]:
     """Return the table with one row per package."""
     lines = [
         "| package | tests | candidates | tasks | yield | CPU s per task | splits | SHA-256 of the sets | Snapshot |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for package in sorted({item.package for item in sets}, key=str.lower):
-        own = [item for item in sets if item.package == package]
-        total, splits = Sum(), sum((item.splits for item in own), Counter())
+    for package in sorted({item.package for item in records}, key=str.lower):
+        own = [item for item in records if item.package == package]
+        total, splits = Sum(), sum((Counter(item.splits) for item in own), Counter())
         for item in own:
-            total.add({**item.report, "cpu_seconds": item.cpu_seconds})
+            total.add({**asdict(item), "rejected": {}})
         names = ", ".join(f"{name} {number}" for name, number in sorted(splits.items()))
-        snapshots = sorted(frozenset().union(*(item.snapshots for item in own)))
+        snapshots = sorted({digest for item in own for digest in item.snapshots})
         digests = " ".join(f"`{item.digest[:16]}`" for item in own)
         lines.append(
             f"| {package} | {max(item.tests for item in own)} | {total.cells()} | {names} | {digests} "
@@ -174,47 +202,44 @@ def package_rows(sets: Sequence[TaskSet]) -> list[str]:
     return lines
 
 
-def generator_rows(sets: Sequence[TaskSet]) -> list[str]:
+def generator_rows(records: Sequence[Record]) -> list[str]:
     """Return the table with one row per generator."""
     lines = [
         "| generator | packages | candidates | tasks | yield | CPU s per task | rejected |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name in sorted({name for item in sets for name in item.report["per_generator"]}):
-        own = [item for item in sets if name in item.report["per_generator"]]
+    for name in sorted({name for item in records for name in item.per_generator}):
+        own = [item for item in records if name in item.per_generator]
         total = Sum()
         for item in own:
-            total.add(item.report["per_generator"][name])
+            total.add(item.per_generator[name])
         reasons = ", ".join(f"{reason} {number}" for reason, number in total.rejected.most_common())
         lines.append(f"| `{name}` | {len({item.package for item in own})} | {total.cells()} | {reasons} |")
     return lines
 
 
-def page(sets: Sequence[TaskSet], commits: Sequence[str], requests: Sequence[str]) -> str:
-    """Return the page. Raises SystemExit for sets that share a task, and for one that a model helped to make."""
-    ids = Counter(identity for item in sets for identity in item.ids)
-    if repeated := [identity for identity, number in ids.items() if number > 1]:
-        raise SystemExit(f"{len(repeated)} tasks are in two sets, for example {repeated[0]}; leave one of them out")
-    if asked := {name for item in sets for name in item.report["per_generator"]} & ASKS_MODEL:
-        raise SystemExit(f"{', '.join(asked)} asks a model, whose cost this page does not know; leave those sets out")
+def page(records: Sequence[Record]) -> str:
+    """Return the page."""
     total = Sum()
-    for item in sets:
-        total.add({**item.report, "cpu_seconds": item.cpu_seconds})
-    builds = sum(cost["cpu_seconds"] for item in sets for cost in item.report["builds"].values())
-    wall = sum(item.report["seconds"] for item in sets)
-    splits = sum((item.splits for item in sets), Counter())
-    sizes = [size for item in sets for size in item.sizes]
+    for item in records:
+        total.add({**asdict(item), "rejected": {}})
+    builds = sum(item.build_cpu_seconds for item in records)
+    wall = sum(item.seconds for item in records)
+    splits = sum((Counter(item.splits) for item in records), Counter())
+    sizes = [size for item in records for size in item.sizes]
+    commits = dict.fromkeys(commit for item in records for commit in item.commits)
+    unknown = sum(item.tasks for item in records if not item.per_generator)
     lines = [
         "# The suite: task sets of many packages",
         "",
         "Written by `benchmarks/suite.py` from the reports of sets that `etude generate` made. The sets themselves are",
-        "not in the repository: the same command makes the same bytes, whose digests are below.",
+        "not in the repository: the same command makes the same bytes, whose digests are below and in `suite.json`.",
         "",
-        f"- {len(ids):,} tasks from {len({item.package for item in sets})} packages, {total.candidates:,} candidates, "
-        f"yield {total.tasks / max(1, total.candidates):.0%}; model cost 0.",
+        f"- {total.tasks:,} tasks from {len({item.package for item in records})} packages, {total.candidates:,} "
+        f"candidates, yield {total.tasks / max(1, total.candidates):.0%}; model cost 0.",
         f"- {total.cpu_seconds / 3600:.1f} CPU hours of proposals and verdicts: "
         f"{60 * total.tasks / total.cpu_seconds:.1f} tasks per CPU minute. Besides, {builds / 3600:.1f} CPU hours of "
-        f"Snapshots that were not built yet. {wall / 3600:.1f} hours of wall time.",
+        f"Snapshots that were not built yet. {wall / 3600:.1f} hours of wall time, summed over the sets.",
         f"- Splits: {', '.join(f'{name} {number:,}' for name, number in splits.most_common())}.",
         *(
             [
@@ -225,14 +250,16 @@ def page(sets: Sequence[TaskSet], commits: Sequence[str], requests: Sequence[str
             else []
         ),
         "",
-        f"Commits that made them: {', '.join(f'`{commit[:10]}`' for commit in commits)}.",
+        f"Commits that made them: {', '.join(f'`{commit}`' for commit in commits)}.",
         "Commands, each with one source at a time:",
         "",
-        *(f"- `{request}`" for request in requests),
+        *(f"- `{request}`" for request in dict.fromkeys(item.request for item in records)),
         "",
-        *["## Rate over time", "", *rates(sets), ""],
-        *["## Generators", "", *generator_rows(sets), ""],
-        *["## Packages", "", *package_rows(sets), ""],
+        *["## Rate over time", "", *rates(records), ""],
+        *["## Generators", ""],
+        *([f"Without {unknown:,} tasks whose counts by generator are not recorded.", ""] if unknown else []),
+        *[*generator_rows(records), ""],
+        *["## Packages", "", *package_rows(records), ""],
     ]
     return "\n".join(lines)
 
@@ -270,6 +297,7 @@ def main() -> None:
     run.add_argument("--any-licence", action="store_true")
     written = parts.add_parser("page")
     written.add_argument("folders", nargs="+", type=Path)
+    written.add_argument("--records", type=Path, default=Path("docs/suite.json"))
     written.add_argument("--out", type=Path, default=Path("docs/suite.md"))
     sample = parts.add_parser("draw")
     sample.add_argument("folders", nargs="+", type=Path)
@@ -283,11 +311,11 @@ def main() -> None:
     if options.part == "draw":
         print(draw(options))
         return
-    sets = list(sets_below(options.folders))
-    if not sets:
-        parser.error("no folder below these holds a report.json")
-    commits, requests = (lines_of(options.folders, name) for name in ("commits.txt", "options.txt"))
-    options.out.write_text(page(sets, commits, requests), encoding="utf-8")
+    before = json.loads(options.records.read_text(encoding="utf-8")) if options.records.is_file() else []
+    records = joined([Record(**fields) for fields in before], records_below(options.folders))
+    lines = ",\n".join(json.dumps(asdict(record), sort_keys=True) for record in records)
+    options.records.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    options.out.write_text(page(records), encoding="utf-8")
     print(f"wrote {options.out}")
 
 

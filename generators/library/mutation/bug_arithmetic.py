@@ -121,7 +121,7 @@ class ArithmeticBug(RuleGenerator):
     """Put one wrong number, arithmetic operator, bound, default or literal into tested code."""
 
     name = "bug_arithmetic"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "number, arithmetic operator, slice or literal"
     rules = {

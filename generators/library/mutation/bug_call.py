@@ -125,7 +125,7 @@ class CallBug(RuleGenerator):
     """Pass wrong arguments in one call of tested code, or call a function that looks alike."""
 
     name = "bug_call"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "call"
     rules = {ast.Call: (_arguments, _keyword, _sibling), ast.Name: (_variable,), ast.Attribute: (_attribute,)}

@@ -110,7 +110,7 @@ class ClassBug(RuleGenerator):
     """Lose a base, an override, a call of super or a decorator in a tested class, or share an attribute."""
 
     name = "bug_class"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "class with a base, a decorated method or an attribute"
     rules = {

@@ -82,7 +82,7 @@ class ConcurrencyBug(RuleGenerator):
     """Lose a lock, an await or a join in tested code, or move work out of a lock."""
 
     name = "bug_concurrency"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "lock, await, join or other code of threads and tasks"
     rules = {

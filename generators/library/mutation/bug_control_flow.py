@@ -126,7 +126,7 @@ class ControlFlowBug(RuleGenerator):
     """Invert, drop or swap a branch, lose a jump, or end a loop too early in tested code."""
 
     name = "bug_control_flow"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "branch, loop or early return"
     rules = {

@@ -100,7 +100,7 @@ class ExceptionBug(RuleGenerator):
     """Let an error escape, catch too much, swallow it or raise a wrong type in tested code."""
 
     name = "bug_exception"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "try, with or raise"
     rules = {

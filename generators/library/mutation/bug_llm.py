@@ -60,7 +60,7 @@ class LLMBug(BugGenerator, AsksModel):
     """Let a language model put a mistake into one tested function; needs the endpoint of ``--llm``."""
 
     name = "bug_llm"
-    version = "3"
+    version = "4"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:

@@ -50,7 +50,7 @@ class MaskingBug(BugGenerator):
     """
 
     name = "bug_masking"
-    version = "3"
+    version = "4"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:

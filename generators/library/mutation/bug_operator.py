@@ -33,7 +33,7 @@ class OperatorBug(BugGenerator):
     """Put one wrong comparison or boolean operator into tested code and ask for the correction."""
 
     name = "bug_operator"
-    version = "3"
+    version = "4"
     knobs = Knobs
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:

@@ -103,7 +103,7 @@ class ProtocolBug(RuleGenerator):
     """Break a protocol in a tested special method: equality, hashing, order, iteration, size or a context manager."""
 
     name = "bug_protocol"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "special method such as __eq__, __iter__ or __exit__"
     rules = {ast.FunctionDef: (_method,), ast.AsyncFunctionDef: (_method,)}

@@ -93,7 +93,7 @@ class RemovedStatementBug(RuleGenerator):
     """Remove one statement from tested code: an assignment, a guard, a call, a yield, a raise or a deletion."""
 
     name = "bug_removed_statement"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "assignment, guard, call, yield, raise or deletion"
     rules = {

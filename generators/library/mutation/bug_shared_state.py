@@ -159,7 +159,7 @@ class SharedStateBug(RuleGenerator):
     """Share a container, drop a copy, shorten a cache key or use up an iterator in tested code."""
 
     name = "bug_shared_state"
-    version = "3"
+    version = "4"
     knobs = Knobs
     needs = "copy, default, cache key, list or attribute that could be shared"
     rules = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -11,7 +11,7 @@ from ....models import GeneratorRef
 from ...base import Candidate, Files, HiddenTests, TestPolicy
 from ...python.mutants import Mutant
 from ...python.source import Module
-from ...python.tested_code import TestedCode, in_seed_order
+from ...python.tested_code import TestedCode, in_seed_order, in_turn
 from ...statements.styles import StyleChoice
 from .bug_report import BugReport
 
@@ -62,7 +62,11 @@ class BugGenerator:
 
     def in_order(self, pool: Iterable[Site], seed: int) -> Iterable[Site]:
         """Return the sites in the order in which they are proposed, drawn from the seed."""
-        return in_seed_order(pool, seed, self.name, key=lambda site: site.order_key)
+        return other_lines_first(in_seed_order(pool, seed, self.name, key=lambda site: site.order_key), self.kind_of)
+
+    def kind_of(self, site: Site) -> str:
+        """Return the kind of a mistake; kinds are proposed in turn."""
+        return ""
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Any) -> Iterator[Candidate]:
         """Yield one candidate per mistake in code that tests run, in seed order."""
@@ -81,6 +85,24 @@ class BugGenerator:
                     decides[site.lines] = code.decides(affected(code, [site]), knobs.max_share)
                 if decides[site.lines]:
                     yield site
+
+
+def other_lines_first(sites: Iterable[Site], kind_of: Callable[[Site], str]) -> list[Site]:
+    """Return the sites, of each kind in turn, with a second mistake on a line after those on other lines.
+
+    Two mistakes on a line are often the same exercise: the same tests show them, with the same symptom.
+    """
+    waiting: dict[str, list[Site]] = {}
+    for site in sites:
+        waiting.setdefault(kind_of(site), []).append(site)
+    lines: set[tuple[str, tuple[int, ...]]] = set()
+    first: dict[str, list[Site]] = {name: [] for name in waiting}
+    later: dict[str, list[Site]] = {name: [] for name in waiting}
+    for name, site in in_turn([(name, site) for site in group] for name, group in waiting.items()):
+        place = (site.path, site.lines)
+        (later if place in lines else first)[name].append(site)
+        lines.add(place)
+    return [*in_turn(first.values()), *in_turn(later.values())]
 
 
 def affected(code: TestedCode, sites: Iterable[Site]) -> list[str]:

@@ -60,9 +60,9 @@ class RuleGenerator(BugGenerator):
                         proposed.add(change)
                         yield site
 
-    def in_order(self, pool: Iterable[Site], seed: int) -> Iterable[Site]:
-        """Return the first site of each kind, then the second of each, drawn from the seed."""
-        return kinds_in_turn(super().in_order(pool, seed))
+    def kind_of(self, site: Site) -> str:
+        """Return the name of the rule's kind."""
+        return site.mutant.operator
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: RuleKnobs) -> Iterator[Candidate]:
         """Yield one candidate per mistake, in seed order. Raises NotApplicable for a package without any place."""

@@ -12,6 +12,8 @@ from etude.errors import GeneratorError, NotApplicable
 from etude.generators import GENERATORS
 from etude.generators.base import StatementContext
 from etude.generators.knob_parsing import parse_knobs
+from etude.generators.library.mutation.family import Site, other_lines_first
+from etude.generators.python.mutants import Mutant
 from etude.models import InterfaceItem
 
 NAMES = [
@@ -164,3 +166,14 @@ def test_a_module_in_another_encoding_is_left_alone(snapshot_of, propose):
     (snapshot.tree / "module.py").write_bytes(latin)
     with pytest.raises(NotApplicable):
         propose(snapshot, "bug_arithmetic")
+
+
+def test_mistakes_on_other_lines_come_before_a_second_one_on_a_line():
+    places = [("compare", 1), ("compare", 1), ("compare", 2), ("swap", 1), ("swap", 3), ("drop", 2)]
+    sites = [
+        Site("shelf.py", Mutant(b"", kind, number, number, b""), (line,)) for number, (kind, line) in enumerate(places)
+    ]
+    order = other_lines_first(sites, lambda site: site.mutant.operator)
+    shown = [(site.mutant.operator, site.lines[0]) for site in order]
+    assert shown[:3] == [("compare", 1), ("swap", 3), ("drop", 2)]
+    assert shown[3:] == [("compare", 1), ("swap", 1), ("compare", 2)] and order[3] is sites[1]
