@@ -1,18 +1,23 @@
 """Valid tasks per CPU minute: our generators beside SWE-smith's procedural one, on the same packages in one run.
 
 usage: python benchmarks/side_by_side.py SOURCE... --peer PYTHON [--count 20] [--seed 5] [--kind bugs|deletion]
+       [--cases FILE]
 
 PYTHON is that of an environment with ``swesmith==0.0.9``. Both sides propose changes of the same files. The peer's rule
 is applied as it publishes it: the whole suite runs with the change, in the Snapshot's environment, for at most 120
 seconds, and a candidate is valid when at least one test that passed fails and at least one still passes. Ours is the
 whole of ``etude generate`` without recorded behaviour and controls, which the peer does not have either. CPU time is
 that of a control group, so that it holds every process; needs root and Linux.
+
+With ``--cases``, our validator judges the bugs that the peer accepts, after the measurement, and FILE gets one JSON
+object per bug: package, modifier, difference, and the reason why ours rejects it, empty for one that it accepts.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
 import json
 import os
 import re
@@ -21,13 +26,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, scratch_tree
 from etude.environments.snapshots.store.patches import make_patch
+from etude.errors import Rejected
+from etude.generators.base import Candidate
+from etude.generators.engine.screening import screen
+from etude.generators.library.mutation.family import candidate_of
+from etude.generators.library.mutation.rules import RuleKnobs
 from etude.generators.python.source_tree import SourceTree, read_files
+from etude.generators.python.tested_code import TestedCode
+from etude.generators.validation.checks.final_checks import CheckKnobs
+from etude.generators.validation.pipeline import Validator
+from etude.models import GeneratorRef
 
 OURS = {
     "bugs": "bug_operator,bug_arithmetic,bug_control_flow,bug_removed_statement,bug_call,bug_exception,bug_class",
@@ -76,8 +92,49 @@ def peer(snapshot: Snapshot, python: str, count: int, seed: int, kind: str) -> d
     for candidate in candidates:
         after = asyncio.run(passed(snapshot, {candidate["file"]: candidate["text"]}))
         if before - after and before & after:
-            valid.append(candidate["modifier"])
-    return {"candidates": len(candidates), "valid": len(valid)}
+            valid.append(candidate)
+    return {"candidates": len(candidates), "valid": len(valid), "accepted": valid}
+
+
+async def our_verdicts(snapshot: Snapshot, bugs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each bug that the peer accepts with the reason for which our validator rejects it."""
+    code, knobs = TestedCode(snapshot), RuleKnobs()
+    validator = Validator(snapshot, knobs=CheckKnobs(behaviour=False, controls=False))
+    verdicts = []
+    for bug in bugs:
+        before = (snapshot.tree / bug["file"]).read_text("utf-8").splitlines(keepends=True)
+        after = bug["text"].splitlines(keepends=True)
+        changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        lines = [
+            line + 1
+            for tag, start, stop, *_ in changes
+            if tag != "equal"
+            for line in range(start, max(stop, start + 1))
+        ]
+        tests_of = code.tests_of_lines(bug["file"])
+        affected = {test for line in lines for test in tests_of.get(line, [])}
+        tests = [test for test in code.baseline.passed if test in affected]
+        reference = GeneratorRef(name="peer", version="1", seed=0, knobs=asdict(knobs))
+        candidate = candidate_of({bug["file"]: bug["text"].encode()}, tests, reference, knobs)
+        if not code.decides(tests, knobs.max_share):
+            reason = f"not proposed: {len(tests)} of {len(code.baseline.passed)} tests run the changed lines"
+        else:
+            reason = await verdict(validator, candidate)
+        diff = "".join(difflib.unified_diff(before, after, bug["file"], bug["file"]))
+        verdicts.append({"package": snapshot.name, "modifier": bug["modifier"], "rejected": reason, "diff": diff})
+    return verdicts
+
+
+async def verdict(validator: Validator, candidate: Candidate) -> str:
+    """Return why a candidate is rejected; empty when it is accepted."""
+    (screened,) = await screen([candidate], validator.warm.suite)
+    if screened.rejection is not None:
+        return f"{screened.rejection.reason}: {screened.rejection.detail}"
+    try:
+        await validator.task(candidate, screened.run)
+    except Rejected as rejected:
+        return f"{rejected.reason}: {rejected.detail}"
+    return ""
 
 
 async def passed(snapshot: Snapshot, files: dict[str, str]) -> set[str]:
@@ -110,6 +167,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--kind", choices=sorted(OURS), default="bugs")
+    parser.add_argument("--cases", type=Path)
     parser.add_argument("--only-peer", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only_peer:
@@ -135,6 +193,10 @@ def main() -> None:
         row = f"{report['candidates']} | {report['tasks']} | {group.cpu_seconds():.0f} | {rates[1]:.0f}"
         ratio = f"{rates[1] / rates[0]:.1f}" if rates[0] else "-"
         print(f"{name} Etude | {row} | {ratio} |", flush=True)
+        if given.cases:
+            judged = asyncio.run(our_verdicts(snapshot, theirs["accepted"]))
+            with given.cases.open("a", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(item)}\n" for item in judged)
 
 
 if __name__ == "__main__":

@@ -39,28 +39,34 @@ class FeatureKnobs(CutKnobs):
     """Fewest tests that run the deleted code."""
     max_overlap: Annotated[float, Field(ge=0, lt=1)] = 0.5
     """Largest share of definitions that two candidates may have in common."""
+    small: bool = False
+    """Propose features of fewer than 3 files and 80 lines after the others, and not only where there are no others."""
 
 
 class FeatureDeletion:
     """Delete a feature over several files: everything that a cluster of tests needs and no other test does.
 
     A cluster is a folder, file or class of tests, tests with a word in common, or all of one module, class or function.
-    Large features come first. In mode ``stub`` the bodies go; in mode ``remove`` names go too, as far as nothing else
-    needs them.
+    Features of at least 3 files or 80 lines come first, and alone unless ``small`` asks for others. In mode ``stub``
+    the bodies go; in mode ``remove`` names go too, as far as nothing else needs them.
     """
 
     name = "fd_feature"
-    version = "2"
+    version = "3"
     knobs = FeatureKnobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: FeatureKnobs) -> Iterator[Candidate]:
-        """Yield candidates that have little in common: large features in seed order, then smaller ones."""
+        """Yield candidates that have little in common, in seed order."""
         code = TestedCode(snapshot)
         tested = TestedTargets(code)
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
         eligible = [cluster for cluster in tested.clusters() if _is_eligible(tested, cluster, knobs)]
         pool = in_seed_order(eligible, seed, self.name, key=lambda item: (item.kind, item.name))
-        pool.sort(key=lambda item: not _is_large(tested, item))  # stable: the seed's order within both groups
+        large = [item for item in pool if _is_large(tested, item)]
+        if knobs.small:
+            pool = large + [item for item in pool if item not in large]
+        else:
+            pool = large or pool
         proposed: list[Cluster] = []
         for cluster in pool:
             if all(_overlap(cluster, other) <= knobs.max_overlap for other in proposed):

@@ -49,8 +49,8 @@ def symptom(fault: Fault, python: str) -> str:
         "build backend": f"`pip wheel .` stops before the build, since the backend `{after}` cannot be imported.",
         "build requirement": f"`pip wheel .` in an isolated environment cannot import the build backend: none of the "
         f"build's requirements that can be installed provides it{_instead(fault)}.",
-        "python": f"pip refuses to install the package on Python {python}: it requires a different Python. The package "
-        f"supports, and has to declare, exactly these of the versions up to 3.14: {', '.join(before)}.",
+        "python": f"pip refuses to install the package on Python {python}: it requires a different Python. What "
+        f"the package requires has to admit exactly these of the versions up to 3.14: {', '.join(before)}.",
         "dependencies": f"pip cannot find the dependency `{fault.new}`; there is no distribution of that name.",
         "readme": "The build stops, since the file that is named as the readme does not exist.",
         "version source": f"The build cannot find the version of the package at `{fault.new}`.",

@@ -13,6 +13,7 @@ from etude.generators import GENERATORS
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
+from etude.generators.library.deletion.joint import feature
 from etude.generators.library.deletion.joint.proposal import without_empty_leads
 from etude.models import Task
 
@@ -95,6 +96,15 @@ def test_helpers_stay_when_the_knob_says_so(snapshot):
 )
 def test_knobs_limit_the_size_of_a_feature(snapshot, knobs):
     assert candidates(snapshot, **knobs) == []
+
+
+def test_small_features_are_proposed_on_request_or_when_there_are_no_large_ones(snapshot, monkeypatch):
+    assert len(candidates(snapshot)) == 2  # both are small
+    monkeypatch.setattr(feature, "LARGE_LINES", 10)
+    (large,) = candidates(snapshot)
+    assert large.features["loc_removed"] >= 10 and "::parsing" in large.entity
+    both = [item.entity for item in candidates(snapshot, small=True)]
+    assert len(both) == 2 and both[0] == large.entity
 
 
 def test_examples_of_deleted_code_leave_the_documents(project):
