@@ -34,7 +34,7 @@ from typing import Any
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, scratch_tree
 from etude.environments.snapshots.store.patches import make_patch
-from etude.errors import Rejected
+from etude.errors import EtudeError, Rejected
 from etude.generators.base import Candidate
 from etude.generators.engine.screening import screen
 from etude.generators.library.mutation.family import candidate_of
@@ -102,8 +102,8 @@ async def our_verdicts(snapshot: Snapshot, bugs: Sequence[dict[str, Any]]) -> li
     validator = Validator(snapshot, knobs=CheckKnobs(behaviour=False, controls=False))
     verdicts = []
     for bug in bugs:
-        before = (snapshot.tree / bug["file"]).read_text("utf-8").splitlines(keepends=True)
-        after = bug["text"].splitlines(keepends=True)
+        before = (snapshot.tree / bug["file"]).read_text("utf-8").split("\n")
+        after = bug["text"].split("\n")
         changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
         lines = [
             line + 1
@@ -120,7 +120,7 @@ async def our_verdicts(snapshot: Snapshot, bugs: Sequence[dict[str, Any]]) -> li
             reason = f"not proposed: {len(tests)} of {len(code.baseline.passed)} tests run the changed lines"
         else:
             reason = await verdict(validator, candidate)
-        diff = "".join(difflib.unified_diff(before, after, bug["file"], bug["file"]))
+        diff = "\n".join(difflib.unified_diff(before, after, bug["file"], bug["file"], lineterm=""))
         verdicts.append({"package": snapshot.name, "modifier": bug["modifier"], "rejected": reason, "diff": diff})
     return verdicts
 
@@ -134,6 +134,8 @@ async def verdict(validator: Validator, candidate: Candidate) -> str:
         await validator.task(candidate, screened.run)
     except Rejected as rejected:
         return f"{rejected.reason}: {rejected.detail}"
+    except EtudeError as error:
+        return f"not judged: {error}"
     return ""
 
 

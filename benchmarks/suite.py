@@ -1,8 +1,8 @@
-"""A suite of task sets: ``run`` makes those of many packages, ``page`` says what they hold and cost, ``draw`` samples.
+"""A suite of task sets from many packages: ``run`` makes the sets, ``page`` writes what they hold and cost.
 
 ``python benchmarks/suite.py run LIST OUT -g GENERATORS [--count 40] [--seed 29] [--jobs 2] [--knob KEY=VALUE ...]``
 calls ``etude generate`` for each source of the file LIST (one per line) and writes its set to ``OUT/SOURCE``. A set
-that has a report is left alone, so a stopped run can go on; a source that fails is noted in ``OUT/failed.txt``, the
+that has a report is left alone, so a stopped run resumes; a source that fails is noted in ``OUT/failed.txt``, the
 commit that makes the sets in ``OUT/commits.txt``, and the options of the command in ``OUT/options.txt``.
 
 ``python benchmarks/suite.py page OUT... [--records docs/suite.json] [--out docs/suite.md]`` adds a record of each set
@@ -10,9 +10,6 @@ below the folders to the file of records and writes the page: totals, one row pe
 ``tasks.jsonl``, one row per generator, and the rate over time by the order in which the sets ended. Sets of several
 runs add up. It refuses two sets of one package that a generator has in common, unless the command was the same: then
 the new record replaces the old one. Model cost is 0: it refuses generators that ask a model.
-
-``python benchmarks/suite.py draw OUT... --to SET [--count 300] [--split train] [--per-package 12]`` writes a set with
-tasks of all sets, drawn by the hash of their ids, for ``etude validate``.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ LARGE = "fd_feature"
 
 @dataclass(frozen=True)
 class Record:
-    """What is remembered of one set that ``etude generate`` has written."""
+    """A record of one set that ``etude generate`` has written."""
 
     package: str  # name and version
     request: str  # the options of the command
@@ -58,8 +55,8 @@ class Record:
 
     @property
     def generators(self) -> set[str]:
-        """Return the generators that were asked for."""
-        return set(self.request.split()[1].split(","))
+        """Return the generators that were asked for, and those that answered."""
+        return {*self.request.split()[1].split(","), *self.per_generator}
 
 
 @dataclass
@@ -142,14 +139,14 @@ def make(options: argparse.Namespace) -> int:
 
 
 def records_below(folders: Sequence[Path]) -> list[Record]:
-    """Return the records of the sets with tasks below some folders, each of which ``run`` has written."""
+    """Return the records of the sets below some folders, each of which ``run`` has written."""
     records = []
     for folder in folders:
         commits, requests = (_lines(folder / name) for name in ("commits.txt", "options.txt"))
         if len(requests) != 1:
             raise SystemExit(f"{folder / 'options.txt'} must have the options of one command; write each to its folder")
         records += [read(path.parent, commits, requests[0]) for path in folder.glob("**/report.json")]
-    return [record for record in records if record.tasks]
+    return records
 
 
 def _lines(path: Path) -> list[str]:
@@ -235,7 +232,8 @@ def page(records: Sequence[Record]) -> str:
         "Written by `benchmarks/suite.py` from the reports of sets that `etude generate` made. The sets themselves are",
         "not in the repository: the same command makes the same bytes, whose digests are below and in `suite.json`.",
         "",
-        f"- {total.tasks:,} tasks from {len({item.package for item in records})} packages, {total.candidates:,} "
+        f"- {total.tasks:,} tasks from {len({item.package for item in records if item.tasks})} packages, "
+        f"{total.candidates:,} "
         f"candidates, yield {total.tasks / max(1, total.candidates):.0%}; model cost 0.",
         f"- {total.cpu_seconds / 3600:.1f} CPU hours of proposals and verdicts: "
         f"{60 * total.tasks / total.cpu_seconds:.1f} tasks per CPU minute. Besides, {builds / 3600:.1f} CPU hours of "
@@ -264,26 +262,8 @@ def page(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
-def draw(options: argparse.Namespace) -> str:
-    """Write a set of tasks that are drawn from the others; return what it holds."""
-    drawn: list[tuple[str, str, str]] = []
-    for path in sorted(path for folder in options.folders for path in folder.glob("**/tasks.jsonl")):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        rows = [(json.loads(line), line) for line in lines]
-        own = [(_digest(row["task_id"]), row["repo"], line) for row, line in rows if row["split"] == options.split]
-        drawn += sorted(own)[: options.per_package]
-    chosen = sorted(drawn)[: options.count]
-    options.to.mkdir(parents=True)
-    (options.to / "tasks.jsonl").write_text("".join(f"{line}\n" for _, _, line in chosen), encoding="utf-8")
-    return f"{len(chosen)} tasks of {len({repo for _, repo, _ in chosen})} packages"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def main() -> None:
-    """Make sets, write the page about them, or draw a sample."""
+    """Make sets, or write the page about them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
     run = parts.add_parser("run")
@@ -299,18 +279,9 @@ def main() -> None:
     written.add_argument("folders", nargs="+", type=Path)
     written.add_argument("--records", type=Path, default=Path("docs/suite.json"))
     written.add_argument("--out", type=Path, default=Path("docs/suite.md"))
-    sample = parts.add_parser("draw")
-    sample.add_argument("folders", nargs="+", type=Path)
-    sample.add_argument("--to", type=Path, required=True)
-    sample.add_argument("--count", type=int, default=300)
-    sample.add_argument("--split", default="train")
-    sample.add_argument("--per-package", type=int)
     options = parser.parse_args()
     if options.part == "run":
         sys.exit(make(options))
-    if options.part == "draw":
-        print(draw(options))
-        return
     before = json.loads(options.records.read_text(encoding="utf-8")) if options.records.is_file() else []
     records = joined([Record(**fields) for fields in before], records_below(options.folders))
     lines = ",\n".join(json.dumps(asdict(record), sort_keys=True) for record in records)

@@ -81,6 +81,7 @@ class Functions:
         self.texts: dict[str, bytes] = {}  # contents of prepared files
         self.blocks: dict[str, list[tuple[int, int, int, int]]] = {}  # see top_level_blocks
         self.flags: dict[str, int] = {}  # the features of __future__ that a file asks for
+        self.exchanged: set[tuple[str, int, str]] = set()  # keys of the functions that got other code
         for item in gc.get_objects():
             if type(item) is types.FunctionType and item.__code__.co_filename.startswith(root + os.sep):
                 self.by_code.setdefault(self.key(item.__code__), []).append(item)
@@ -126,6 +127,7 @@ class Functions:
 
     def _exchange_one(self, path: str, before: types.CodeType, after: types.CodeType, *, required: bool) -> None:
         objects = self.by_code.get(self.key(before, path), [])
+        self.exchanged.add(self.key(before, path))
         if required and not objects:
             raise NotSwappable(f"no function object has the code of {before.co_name}")
         inner, others = nested(before), nested(after)

@@ -1,4 +1,4 @@
-"""What several candidates that are judged side by side need of one Snapshot, made together in one run.
+"""Runs that serve several candidates of one Snapshot, which are judged side by side.
 
 Starting a sandbox costs far more than a trial in it. Each candidate is judged by its own coroutine, and only one of
 them works at a time. One that needs a run waits; when all of them wait or have ended, one run serves them all.
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Server(Protocol[Served, Answer]):
-    """Answers many items in one run."""
+    """A thing that answers many items in one run."""
 
     async def run(self, items: Sequence[Served], /) -> list[Answer]:
         """Return the answer to each item."""
@@ -79,19 +79,23 @@ class WarmBatch:
         if not self._waiting or len(self._waiting) < self._working:
             return
         served, self._waiting = self._waiting, []
-        for server in {id(waiting[0]): waiting[0] for waiting in served}.values():
-            await _serve(server, [waiting for waiting in served if waiting[0] is server])
+        try:
+            for server in {id(waiting[0]): waiting[0] for waiting in served}.values():
+                await _serve(server, [waiting for waiting in served if waiting[0] is server])
+        except BaseException as error:
+            for _, _, future in served:
+                if not future.done():
+                    future.set_exception(error)
+            raise
 
 
 async def _serve(server: Server[Any, Any], served: Sequence[Waiting]) -> None:
     """Give each that waits its answers, or the error."""
     try:
         results = await server.run([item for _, items, _ in served for item in items])
-    except BaseException as error:
+    except Exception as error:  # noqa: BLE001  each that waits raises it
         for _, _, future in served:
             future.set_exception(error)
-        if not isinstance(error, Exception):
-            raise
         return
     start = 0
     for _, items, future in served:

@@ -133,16 +133,21 @@ def _test_spans(module: Module, tests: list[list[str]]) -> list[Span] | None:
     methods_of: dict[str, set[str]] = defaultdict(set)
     for parts in tests:
         methods_of[parts[0]].add(parts[-1] if len(parts) > 1 else "")
-    spans: list[Span] = []
     definitions = module.definitions()
     classes = {definition.name: definition for definition in definitions if definition.kind == "class"}
+    spans: set[Span] = set()
     for definition in definitions:
         methods = methods_of.pop(definition.name, None)
-        if methods is not None and definition.kind == "class":
-            spans += _class_spans(module, _with_bases(module, definition, classes), methods)
-        elif methods is not None:
-            spans.append(definition.span)
-    return None if methods_of else _outermost(spans)
+        if methods is not None:
+            chain = _with_bases(module, definition, classes) if definition.kind == "class" else []
+            spans |= _method_spans(module, chain, methods) or {definition.span}
+    if methods_of:
+        return None
+    for definition in classes.values():  # a class cannot be made without its base
+        if any(base.span in spans for base in _with_bases(module, definition, classes)):
+            spans.add(definition.span)
+    bodies = [item for item in classes.values() if item.span not in spans]
+    return None if any(_is_emptied(item, spans) for item in bodies) else _outermost(spans)
 
 
 def _outermost(spans: Iterable[Span]) -> list[Span]:
@@ -164,12 +169,22 @@ def _with_bases(module: Module, definition: Definition, classes: Mapping[str, De
     return chain
 
 
-def _class_spans(module: Module, classes: Sequence[Definition], methods: set[str]) -> list[Span]:
-    """Return the spans of a class's tests, which its bases may define; its own span where these are all, or unknown."""
+def _method_spans(module: Module, classes: Sequence[Definition], methods: set[str]) -> set[Span]:
+    """Return the spans of a class's tests, which its bases may define; none where the class has to leave as a whole.
+
+    Every definition of a test leaves, since what the first one hides would take its place.
+    """
     members = [item for owner in classes for item in module.definitions(owner.body)]
-    spans = {item.name: item.span for item in reversed(members) if item.name in methods}
+    spans = {item.span for item in members if item.name in methods}
     has_others = any(item.name not in methods and item.name.startswith("test") for item in members)
-    return list(spans.values()) if spans.keys() == methods and has_others else [classes[0].span]
+    is_known = methods <= {item.name for item in members}
+    return spans if classes and is_known and has_others and not _is_emptied(classes[0], spans) else set()
+
+
+def _is_emptied(definition: Definition, spans: set[Span]) -> bool:
+    """Return whether a class has no statement outside ``spans``."""
+    statements = [node for node in definition.body.named_children if node.type != "comment"]
+    return all(node_span(node) in spans for node in statements)
 
 
 def _unused_after(tree: SourceTree, module: Module, spans: list[Span]) -> list[Span]:

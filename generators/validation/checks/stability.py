@@ -22,7 +22,7 @@ RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("re
 
 @dataclass
 class SnapshotRuns:
-    """Repeated runs of the suite on the trees of Snapshots. The state is the runs of each, by digest.
+    """Repeated runs of the suite on the trees of Snapshots. The state is the runs of each, by digest and verifier.
 
     The solved tree of most tasks is the Snapshot's own, so that tasks of one Snapshot share these runs.
     """
@@ -31,21 +31,26 @@ class SnapshotRuns:
     """Number of runs of each Snapshot."""
     backend: str = "auto"
     """The sandbox backend."""
-    _by_digest: dict[str, asyncio.Task[dict[str, list[str]]]] = field(default_factory=dict, repr=False)
+    _by_suite: dict[str, asyncio.Task[dict[str, list[str]]]] = field(default_factory=dict, repr=False)
 
     async def solved(self, task: Task, trees: Materials) -> dict[str, list[str]] | None:
         """Return the outcomes of each expected test, None where the Snapshot's own runs do not show them.
 
-        Raises SandboxError.
+        Raises SandboxError, and OutOfTime when a limit ended a run on an overloaded machine.
         """
         tests = trees.snapshot.baseline.passed
         expected = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
         if not set(expected) <= set(tests) or not solved_is_pristine(trees):
             return None
-        if trees.snapshot.digest not in self._by_digest:
+        suite = f"{trees.snapshot.digest} {task.pytest.model_dump_json()}"
+        if suite not in self._by_suite:
             work = _outcomes(task, trees, trees.snapshot.tree, tests, self.runs, self.backend)
-            self._by_digest[trees.snapshot.digest] = asyncio.create_task(work)
-        outcomes = await self._by_digest[trees.snapshot.digest]
+            self._by_suite[suite] = asyncio.create_task(work)
+        try:
+            outcomes = await self._by_suite[suite]
+        except BaseException:
+            self._by_suite.pop(suite, None)  # the next task tries again
+            raise
         return {test: outcomes[test] for test in expected}
 
 
@@ -61,7 +66,7 @@ async def unstable(
 
     With the solution, all must pass; ``shared`` has these runs for tasks whose solved tree is the Snapshot's. Without
     it, no test of FAIL_TO_PASS may pass, and the others must give the same outcome every time. Each run starts from a
-    clean layer. Raises SandboxError, PatchError.
+    clean layer. Raises SandboxError, PatchError, OutOfTime.
     """
     tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
     solved = await shared.solved(task, trees) if shared else None

@@ -40,7 +40,7 @@ MAX_WRONG, FIRST_PROVEN, MAX_SHORTENED, MAX_ROUNDS = 8, 3, 3, 4
 DRAFT = Way(apart=False)
 """How sessions run until it is clear which are of interest."""
 PROOF = (Way(0), Way(1))
-"""How those run that are shown: each in processes of its own, with two seeds of hashes."""
+"""How sessions run whose outcomes are shown: each in a process of its own, with two seeds of hashes."""
 _FOLDER = Path(__file__).parent
 _TRACER = ("public_names", "literal_forms", "call_tracer")
 
@@ -197,17 +197,22 @@ class Observation:
         usable = [(session, outcomes) for session, outcomes in zip(sessions, right, strict=True) if outcomes]
         if not usable:
             return []
-        sessions = [session for session, _ in usable]
-        wrong = _steady(sessions, [await self._known(self.exercise, self._wrong, sessions, way) for way in ways])
-        return [(*item, outcomes) for item, outcomes in zip(usable, wrong, strict=True) if outcomes]
+        if all(way.apart for way in ways):  # sessions that share a process run in the same order on both trees
+            sessions = [session for session, _ in usable]
+        runs = [await self._known(self.exercise, self._wrong, sessions, way) for way in ways]
+        wrong = dict(zip(sessions, _steady(sessions, runs), strict=True))
+        return [(session, outcomes, wrong[session]) for session, outcomes in usable if wrong[session]]
 
     async def _known(
         self, tree: Path, observed: dict[tuple[Session, Way], Outcomes], sessions: Sequence[Session], way: Way
     ) -> list[Outcomes]:
         """Return the outcomes on one tree, imports included, where a session runs once unless one of its run has none.
 
-        The runner gives up after some sessions that do not end, so such outcomes depend on what ran together.
+        The runner gives up after some sessions that do not end, so such outcomes depend on what ran together; those of
+        sessions that share a process always do.
         """
+        if not way.apart:
+            return await self._run(tree, sessions, way)
         new = [session for session in sessions if (session, way) not in observed]
         outcomes = await self._run(tree, new, way) if new else []
         if not all(outcomes) and len(new) < len(sessions):
@@ -266,7 +271,7 @@ def _by_attribute(session: Session, right: Outcomes, wrong: Outcomes) -> Iterabl
     tree = ast.parse(session.call).body[0]
     if not isinstance(tree, ast.Expr) or not isinstance(tree.value, ast.Call):
         return
-    for name in both[0].keys() & both[1].keys() if len(right) == len(wrong) else ():
+    for name in sorted(both[0].keys() & both[1].keys()) if len(right) == len(wrong) else ():
         if both[0][name] != both[1][name]:
             yield replace(session, lines=(*session.lines[:-1], f"{session.call}.{name}"))
 

@@ -62,6 +62,49 @@ def test_a_class_all_of_whose_tests_are_hidden_leaves_with_the_base_that_only_it
     assert rest is not None and "test_get" not in rest and "Common" not in rest
 
 
+def test_every_definition_of_a_test_leaves(shown: Hidden) -> None:
+    twice = "class TestKind:\n" + "".join(
+        f"    def test_{name}(self):\n        assert {number}\n\n" for number, name in enumerate(["get", "put", "get"])
+    )
+    content = shown(twice, ["TestKind::test_get"])
+    assert content is not None and "test_get" not in content and "test_put" in content
+    diamond = "\n\n".join(
+        f"class {name}({base}):\n    def test_{test}(self):\n        assert True\n"
+        for name, base, test in [("A", "", "get"), ("B", "A", "put"), ("C", "", "get"), ("TestD", "B, C", "own")]
+    )
+    more = diamond.replace("class A():", "class A():\n    kind = 1\n").replace(
+        "class C():", "class C():\n    kind = 2\n"
+    )
+    content = shown(more, ["TestD::test_get"])
+    assert content is not None and "test_get" not in content and "test_own" in content
+
+
+def test_a_class_that_would_be_empty_leaves_whole_and_its_base_stays(shown: Hidden) -> None:
+    source = (
+        "class TestBase:\n    def test_put(self):\n        pass\n\n\n"
+        "class TestChild(TestBase):\n    def test_get(self):\n        pass\n\n\ndef test_rest():\n    pass\n"
+    )
+    content = shown(source, ["TestChild::test_get"])
+    assert content is not None and "TestChild" not in content and "test_put" in content and "test_rest" in content
+
+
+def test_a_class_leaves_with_its_base(shown: Hidden) -> None:
+    source = (
+        "class TestBase:\n    def test_get(self):\n        pass\n\n\n"
+        "class TestChild(TestBase):\n    def test_put(self):\n        pass\n\n\ndef test_rest():\n    pass\n"
+    )
+    content = shown(source, ["TestBase::test_get", "TestChild::test_get"])
+    assert content is not None and "class" not in content and "test_rest" in content
+
+
+def test_a_file_leaves_whole_when_a_base_would_be_empty(shown: Hidden) -> None:
+    source = (
+        "class Base:\n    def test_get(self):\n        pass\n\n\n"
+        "class TestChild(Base):\n    def test_put(self):\n        pass\n\n\ndef test_rest():\n    pass\n"
+    )
+    assert shown(source, ["TestChild::test_get"]) is None
+
+
 def test_a_class_leaves_whole_when_a_test_comes_from_elsewhere(shown: Hidden) -> None:
     source = f"from kinds import Elsewhere\n{INHERITED}".replace("unittest.TestCase, Common", "Elsewhere, Common")
     content = shown(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .....environments.snapshots import Snapshot
 
 LARGE_FILES, LARGE_LINES = 3, 80
-"""A cluster of so many files or lines is proposed before smaller ones."""
+"""A feature of so many files or so many lines is large."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class FeatureKnobs(CutKnobs):
     max_overlap: Annotated[float, Field(ge=0, lt=1)] = 0.5
     """Largest share of definitions that two candidates may have in common."""
     small: bool = False
-    """Propose features of fewer than 3 files and 80 lines after the others, and not only where there are no others."""
+    """Propose features of at most 2 files and 79 lines too, after the others; else only where there are no others."""
 
 
 class FeatureDeletion:

@@ -10,8 +10,10 @@ import pytest
 from helpers.light_checks import LIGHT
 from helpers.small_tasks import make_task, write_project
 
+from etude.environments.sandbox import Layers, Sandbox, open_sandbox
 from etude.environments.snapshots import build_snapshot
 from etude.environments.tasks.task_trees import Materials
+from etude.errors import SandboxError
 from etude.generators.generate import generate
 from etude.generators.validation.checks import stability
 from etude.generators.validation.checks.stability import SnapshotRuns, described, unstable
@@ -47,35 +49,63 @@ def project(folder: Path, test: str) -> tuple[Path, dict[str, str | bytes]]:
     return write_project(folder / "twice", files), files
 
 
-@pytest.mark.parametrize(
-    ("test", "outcome"), [(FLAKY, "passed, passed, passed, passed, passed, failed"), (LUCKY, "without a solution ")]
-)
-def test_a_flaky_test_is_found_in_enough_runs(
-    tmp_path: Path, test: str, outcome: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, files = project(tmp_path, test)
+KINDS = [(FLAKY, "passed, passed, passed, passed, passed, failed"), (LUCKY, "without a solution ")]
+
+
+def flaky_task(folder: Path, test: str) -> tuple[Task, Materials]:
+    source, files = project(folder, test)
     snapshot = build_snapshot(str(source))
     task = make_task(snapshot, files, {"src/twice.py": STUB}, "tests/test_double.py", ["test_double"])
-    trees = Materials(task, snapshot)
+    return task, Materials(task, snapshot)
+
+
+@pytest.mark.parametrize(("test", "outcome"), KINDS)
+def test_a_flaky_test_is_found_in_enough_runs(tmp_path: Path, test: str, outcome: str) -> None:
+    task, trees = flaky_task(tmp_path, test)
     assert asyncio.run(unstable(task, trees, runs=3)) == {}
     flaky = asyncio.run(unstable(task, trees, runs=6))
     assert list(flaky) == ["tests/test_double.py::test_double"] and outcome in described(flaky)
-    trees_that_ran = []
 
-    async def counted(task: Task, trees: Materials, tree: Path, *more: Any) -> dict[str, list[str]]:
-        trees_that_ran.append(tree)
-        return await outcomes(task, trees, tree, *more)
 
-    outcomes = stability._outcomes
-    monkeypatch.setattr(stability, "_outcomes", counted)
+@pytest.mark.parametrize(("test", "outcome"), KINDS)
+def test_tasks_share_the_runs_of_the_tree_of_their_snapshot(
+    tmp_path: Path, test: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, trees = flaky_task(tmp_path, test)
+    opened: list[Path] = []
+
+    async def counted(layers: Layers, **options: Any) -> Sandbox:
+        opened.append(layers.workspace)
+        return await open_sandbox(layers, **options)
+
+    monkeypatch.setattr(stability, "open_sandbox", counted)
 
     async def together() -> list[dict[str, str]]:
         shared = SnapshotRuns(6)
         return await asyncio.gather(*(unstable(task, trees, runs=6, shared=shared) for _ in range(2)))
 
-    assert asyncio.run(together()) == [flaky, flaky]
-    assert trees_that_ran.count(snapshot.tree) == 1
-    assert set(trees_that_ran) <= {snapshot.tree, trees.grading_tree}
+    first, second = asyncio.run(together())
+    assert first == second and outcome in described(first)
+    assert opened.count(trees.snapshot.tree) == 1 and set(opened) <= {trees.snapshot.tree, trees.grading_tree}
+
+
+def test_a_failure_of_the_machine_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, trees = flaky_task(tmp_path, FLAKY)
+    shared, failures = SnapshotRuns(1), [SandboxError("no room")]
+
+    async def failing_once(layers: Layers, **options: Any) -> Sandbox:
+        if failures:
+            raise failures.pop()
+        return await open_sandbox(layers, **options)
+
+    monkeypatch.setattr(stability, "open_sandbox", failing_once)
+
+    async def twice() -> dict[str, str]:
+        with pytest.raises(SandboxError):
+            await unstable(task, trees, runs=1, shared=shared)
+        return await unstable(task, trees, runs=1, shared=shared)
+
+    assert asyncio.run(twice()) == {}
 
 
 def test_a_flaky_candidate_is_rejected_when_reruns_are_asked_for(tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ from etude.generators.validation.observation.sessions import Session
 LIBRARY = '''"""Books on shelves."""
 
 import datetime
+import os
 import random
+import subprocess
+import sys
 
 
 def shorten(title, width=20, *, mark="..."):
@@ -66,6 +69,21 @@ def tagged(prefix):
         return prefix + title
 
     return tag
+
+
+def note(title):
+    """Return how many titles were noted."""
+    with open("notes.txt", "a+") as file:
+        file.write(title + "\\n")
+        file.seek(0)
+        return len(file.readlines())
+
+
+def elsewhere(title):
+    """Return a title that another process has cut."""
+    program = "import library, sys; print(library.shorten(sys.argv[1]))"
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+    return subprocess.run([sys.executable, "-c", program, title], env=environment, stdout=-1, text=True).stdout
 
 
 class Shelf:
@@ -293,6 +311,31 @@ def test_groups_share_a_sandbox_and_each_has_its_own_code(snapshot):
     first, second, third, fourth, fifth = asyncio.run(SessionRuns(snapshot, snapshot.tree).run(groups))
     assert [first[0][-1]["text"], second[0][-1]["text"]] == ["'Emma'", "'Emma...'"]
     assert third is None and fourth == [()] and fifth == first
+
+
+def test_groups_do_not_see_what_others_write_or_start(snapshot):
+    noting = Session(("from library import note",), ("note('Emma')",), raised=False)
+    reading = Session(("from library import elsewhere",), ("elsewhere('Emma')",), raised=False)
+    changed = {MODULE: LIBRARY.replace("<= width", "< 0").encode()}
+    groups = [SessionGroup((item,), Way(), files) for item in (noting, reading) for files in ({}, changed)] * 2
+    groups += [SessionGroup((noting, noting), Way(apart=False), {})]
+    outcomes = asyncio.run(SessionRuns(snapshot, snapshot.tree).run(groups))
+    shown = [[item[-1]["text"] for item in group] if group is not None else None for group in outcomes]
+    assert shown == [["1"], None, ["'Emma\\n'"], None] * 2 + [["1", "2"]]
+
+
+def test_a_function_that_runs_at_a_late_import_is_not_exchanged(tmp_path):
+    lazy = "from late import build\n\nTABLE = build()\n"
+    package = "def build():\n    return 1\n\n\ndef table():\n    from late.lazy import TABLE\n\n    return TABLE\n"
+    test = "from late import build, table\n\n\ndef test_table():\n    assert (build(), table()) == (1, 1)\n"
+    files = {"src/late/__init__.py": package, "src/late/lazy.py": lazy, "tests/test_late.py": test}
+    late = snapshot_of(tmp_path / "late", {"pyproject.toml": PROJECT.format(name="late"), **files})
+    changed = {"src/late/__init__.py": package.replace("return 1", "return 2").encode()}
+    imported = Session(("from late import build, lazy",), ("(build(), lazy.TABLE)",), raised=False)
+    called = Session(("from late import build, table",), ("(build(), table())",), raised=False)
+    groups = [SessionGroup((item,), Way(), changed) for item in (imported, called)]
+    first, second = asyncio.run(SessionRuns(late, late.tree).run(groups))
+    assert first is None and second[0][-1]["text"] == "(2, 2)"
 
 
 def test_a_change_outside_of_functions_is_observed_in_the_tree_of_the_exercise(snapshot):
