@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot
@@ -56,12 +57,14 @@ class Stages:
         """Return a sandbox that shows ``tree``; the caller closes it."""
         return await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
 
-    async def run(self, tree: Path, tests: list[str] | None = None) -> TestRun:
+    async def run(
+        self, tree: Path, tests: list[str] | None = None, order: Literal["given", "reversed"] = "given"
+    ) -> TestRun:
         """Run ``tests`` (default: all) on ``tree`` in a sandbox of their own."""
         sandbox = await self.open(tree)
         try:
             limit = suite_limit(self.snapshot)
-            return conclusive(await run_tests(sandbox, self.snapshot.verifier, tests, timeout_s=limit))
+            return conclusive(await run_tests(sandbox, self.snapshot.verifier, tests, order=order, timeout_s=limit))
         finally:
             await sandbox.close()
 

@@ -51,9 +51,10 @@ from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree, read_files
 from .assembly import assemble, solution_files, workspace_tests
+from .checks.exercise import Exercise
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
-from .checks.wrong_solutions.attempts import as_changes, rewarded
+from .checks.wrong_solutions.attempts import as_changes, rewarded, trivial_solutions
 from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
@@ -195,7 +196,10 @@ class Validator:
 
     async def _v5(self, task: Task, candidate: Candidate, solution: Files) -> None:
         trees = Materials(task, self.snapshot)
-        passing = await rewarded(task, trees, solution, candidate.probes, self.backend, self.warm)
+        wrong = candidate.probes
+        if candidate.observe_calls and not wrong:
+            wrong = trivial_solutions(await asyncio.to_thread(Exercise.of, task, trees))
+        passing = await rewarded(task, trees, solution, wrong, self.backend, self.warm)
         if passing:
             raise Rejected("v5_trivial_solution", f"the trivial solution {passing[0]!r} passes every hidden test")
 

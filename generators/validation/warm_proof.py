@@ -3,7 +3,7 @@
 Tests that do not run the changed code give what they gave in the Snapshot. The others ran once when the candidate was
 screened; they run again in reversed order, with the tests that share a fixture of a wider scope with them. Tests that
 start processes run in a fresh sandbox, since a new process would read the unchanged files. Whatever these runs do not
-show, or show differently, is left to a run of the whole suite in a fresh sandbox.
+show, or show differently, is left to runs of the whole suite in fresh sandboxes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...environments.snapshots.test_run.test_runner import Outcome, TestRun
+from ...errors import Rejected
 from ..base import Candidate
 from ..engine.screening import trial_of
 from ..engine.warm_batch import WarmBatch
@@ -54,7 +55,7 @@ class WarmProof:
         """Return the outcomes of all tests of the Snapshot on ``full``, None where warm runs cannot show them.
 
         ``first`` is the run of the affected tests that screening has made, ``tree`` is the Snapshot's. Raises
-        SandboxError when a sandbox fails.
+        Rejected when the outcome of a test depends on the order, SandboxError when a sandbox fails.
         """
         trial = trial_of(candidate)
         if trial is None or first is None:
@@ -76,6 +77,7 @@ class WarmProof:
             return None
         again = result.as_run()
         if any(fails(first, test) != fails(again, test) for test in trial.tests):
+            await self._check_orders(full, trial.tests)
             return None
         outcomes = {**{test: Outcome("passed") for test in passed}, **again.outcomes}
         if survey.processes:
@@ -85,6 +87,15 @@ class WarmProof:
             outcomes.update(apart.outcomes)
         run = TestRun(outcomes, passed, complete=True, cause="")
         return WarmOutcome(run, tuple(beside), further[0] if further else None)
+
+    async def _check_orders(self, full: Path, tests: Sequence[str]) -> None:
+        """Check in fresh sandboxes that ``tests`` do the same in both orders of the whole suite. Raises Rejected."""
+        passed = list(self.stages.snapshot.baseline.passed)
+        forward = await self.stages.run(full, passed)
+        other = await self.stages.run(full, passed, "reversed")
+        differing = [test for test in tests if fails(forward, test) != fails(other, test)]
+        if differing and forward.complete and other.complete:
+            raise Rejected("v2_order", f"{differing[0]} fails in one order of the tests and passes in the other")
 
     def _unproved(self, trial: Trial, tests: Sequence[str]) -> list[str]:
         """Return those of ``tests`` that may fail without the hidden ones.

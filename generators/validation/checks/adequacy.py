@@ -66,8 +66,8 @@ class AgentText:
         return squeeze(self.text)
 
     def contains(self, wording: str) -> bool:
-        """Return whether the text contains the wording, whatever its line breaks, quotes and escapes."""
-        return squeeze(wording) in self.squeezed
+        """Return whether the text contains the wording, as it is or as a literal, whatever its quotes and layout."""
+        return any(squeeze(form) in self.squeezed for form in (wording, repr(wording)[1:-1]))
 
 
 def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[InterfaceItem]:

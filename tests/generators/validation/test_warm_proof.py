@@ -10,8 +10,9 @@ import pytest
 from helpers.deleted_total import snapshot_of
 from helpers.small_tasks import PROJECT
 
-from etude.environments.snapshots import Snapshot
+from etude.environments.snapshots import Snapshot, make_patch, scratch_tree
 from etude.environments.snapshots.test_run.test_runner import Outcome
+from etude.errors import Rejected
 from etude.generators.base import Candidate, HiddenTests
 from etude.generators.engine.screening import screen
 from etude.generators.engine.warm_suite import TrialResult, WarmSuite
@@ -130,10 +131,10 @@ def rows(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, *, warm: bool) -> 
     whole = 0
     run = validator.stages.run
 
-    async def counted(tree: Path, tests: list[str] | None = None):
+    async def counted(tree: Path, tests: list[str] | None = None, *order: str):
         nonlocal whole
         whole += tests is None
-        return await run(tree, tests)
+        return await run(tree, tests, *order)
 
     monkeypatch.setattr(validator.stages, "run", counted)
     if not warm:
@@ -178,6 +179,41 @@ def test_what_screening_has_not_run_is_left_to_a_whole_run(snapshot: Snapshot, t
     at_import = replace(candidate, exercise={MODULE: CORE.encode() + b"\nLIMIT = 3\n"})
     (screened,) = asyncio.run(screen([candidate], validator.warm.suite))
     assert asyncio.run(proof.suite(at_import, screened.run, tmp_path, tree)) is None
+
+
+def test_a_test_whose_outcome_depends_on_the_order_is_a_reason_to_reject(tmp_path: Path) -> None:
+    code = "class Shelf:\n    books = 0\n\n    def put(self):\n        self.books = 1\n"
+    fills = "    shelf = Shelf()\n    assert shelf.books == 0\n    shelf.put()\n    assert shelf.books == 1\n"
+    test = f"from gauge.core import Shelf\n\n\ndef test_one():\n{fills}\n\ndef test_other():\n{fills}"
+    shelves = snapshot_of(tmp_path / "gauge", {**FILES, MODULE: code, "tests/test_core.py": test})
+    wrong = {MODULE: code.replace("self.books =", "type(self).books =").encode()}
+    tests = HiddenTests(list(shelves.baseline.passed))
+    candidate = replace(candidates(shelves)[0], exercise=wrong, hidden_tests=tests)
+    validator = Validator(shelves, knobs=CheckKnobs(behaviour=False, controls=False))
+    (screened,) = asyncio.run(screen([candidate], validator.warm.suite))
+    with (
+        scratch_tree(shelves, make_patch({MODULE: code.encode()}, wrong)) as full,
+        pytest.raises(Rejected, match="test_one fails in one order") as caught,
+    ):
+        asyncio.run(validator.proof.suite(candidate, screened.run, full, SourceTree.of(shelves)))
+    assert caught.value.reason == "v2_order"
+
+
+def test_a_bug_that_a_trivial_body_corrects_is_a_reason_to_reject(tmp_path: Path) -> None:
+    code = (
+        'def other(value):\n    return len(value)\n\n\ndef found(value):\n    """Return nothing."""\n    value = None\n'
+    )
+    code += "    return value\n"
+    test = "from gauge.core import found, other\n\n\ndef test_found():\n    assert found(3) is None\n\n\n"
+    test += "def test_other():\n    assert other([1]) == 1\n"
+    package = snapshot_of(tmp_path / "gauge", {**FILES, MODULE: code, "tests/test_core.py": test})
+    wrong = {MODULE: code.replace("    value = None\n", "    value = value\n").encode()}
+    tests = HiddenTests(["tests/test_core.py::test_found"])
+    candidate = replace(candidates(package)[0], exercise=wrong, hidden_tests=tests)
+    validator = Validator(package, knobs=CheckKnobs(behaviour=False, controls=False))
+    assert isinstance(asyncio.run(validator.task(candidate)), Task)  # not asked for
+    with pytest.raises(Rejected, match="'return None' passes every hidden test"):
+        asyncio.run(validator.task(replace(candidate, observe_calls=True)))
 
 
 SHARED = """\

@@ -171,7 +171,12 @@ def _with_bodies(source: bytes, pieces: list[Piece], body: str) -> bytes:
     return apply_edits(source, edits)
 
 
+def trivial_solutions(exercise: Exercise) -> dict[str, Contents]:
+    """Return the solved files with each trivial body, by body; none where the solution changes no function."""
+    wrong = {body: {**exercise.after, **with_trivial_bodies(exercise, body)} for body in BODIES}
+    return {body: files for body, files in wrong.items() if files != exercise.after}
+
+
 async def rewarded_bodies(task: Task, trees: Materials, exercise: Exercise, *, backend: str = "auto") -> list[str]:
     """Return the trivial bodies that score more than 0. Raises GraderError, SandboxError."""
-    wrong = {body: {**exercise.after, **with_trivial_bodies(exercise, body)} for body in BODIES}
-    return await rewarded(task, trees, exercise.after, wrong, backend)
+    return await rewarded(task, trees, exercise.after, trivial_solutions(exercise), backend)

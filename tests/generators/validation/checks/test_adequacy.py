@@ -109,6 +109,17 @@ def test_tests_outside_fail_to_pass_ask_for_nothing(trees: Trees):
     assert unreadable(trees, "def test_it(n):\n    pass\n\ndef test_other():\n    load(strict=1)\n") == []
 
 
+def test_a_message_of_several_lines_can_be_read_in_a_statement_that_lists_it(trees: Trees):
+    test = "def test_it(n):\n    assert str(error) == \"cannot load 'x':\\nthe index is stale\"\n"
+    missing = [("message", "cannot load 'x':\nthe index is stale")]
+    assert unreadable(trees, test) == missing
+    task = Task(
+        task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="Implement `load(path)`."
+    )
+    listed = completed(task, [InterfaceItem(kind="message", name=missing[0][1])])
+    assert listed is not None and unreadable(trees, test, listed.problem_statement) == []
+
+
 def test_missing_items_are_added_to_interface_and_statement():
     task = Task(
         task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="# Implement `load`\n"
