@@ -30,7 +30,7 @@ and outside files that use a rewritten conftest or helper; for the tests inside,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,7 +54,7 @@ from .assembly import assemble, solution_files, workspace_tests
 from .checks.exercise import Exercise
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
-from .checks.wrong_solutions.attempts import as_changes, rewarded, trivial_solutions
+from .checks.wrong_solutions.attempts import Contents, as_changes, rewarded, trivial_solutions
 from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
@@ -196,7 +196,7 @@ class Validator:
 
     async def _v5(self, task: Task, candidate: Candidate, solution: Files) -> None:
         trees = Materials(task, self.snapshot)
-        wrong = candidate.probes
+        wrong: Mapping[str, Contents] = candidate.probes
         if candidate.observe_calls and not wrong:
             wrong = trivial_solutions(await asyncio.to_thread(Exercise.of, task, trees))
         passing = await rewarded(task, trees, solution, wrong, self.backend, self.warm)
