@@ -19,7 +19,7 @@ from .bug_call import CallBug
 from .bug_control_flow import ControlFlowBug
 from .bug_removed_statement import RemovedStatementBug
 from .family import BugGenerator, Site, affected, candidate_of
-from .rules import RuleKnobs, kinds_in_turn
+from .rules import RuleKnobs
 
 if TYPE_CHECKING:
     from ....environments.snapshots import Snapshot
@@ -58,11 +58,15 @@ class MaskingBug(BugGenerator):
         for maker in _MAKERS:
             yield from maker().sites(module, lines, RuleKnobs())
 
+    def kind_of(self, site: Site) -> str:
+        """Return the name of the rule's kind."""
+        return site.mutant.operator
+
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:
         """Yield one candidate per pair, in seed order. Raises NotApplicable for a package without any pair."""
         code = TestedCode(snapshot)
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
-        sites = kinds_in_turn(self.in_order(self.decided(code, knobs), seed))
+        sites = list(self.in_order(self.decided(code, knobs), seed))
         used: set[Site] = set()
         for first in sites:
             if first.mutant.operator in _HIDING and first not in used and first.mutant.changes_code():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -11,7 +11,6 @@ from pydantic import Field
 
 from ....errors import NotApplicable
 from ...base import Candidate, TestPolicy
-from ...python.mutants import each_kind_in_turn
 from ...python.source import Module
 from ...statements.styles import StyleChoice
 from .family import BugGenerator, Site
@@ -75,9 +74,3 @@ class RuleGenerator(BugGenerator):
                 f"{self.name} finds nothing to change: no {self.needs} is run by at most {knobs.max_share:.0%} of the "
                 "tests; take another source, or raise max_share"
             )
-
-
-def kinds_in_turn(sites: Iterable[Site]) -> list[Site]:
-    """Return the sites in another order: the first of each kind, then the second of each, and so on."""
-    pairs = [(site, site.mutant) for site in sites]
-    return [site for site, _ in each_kind_in_turn(pairs, len(pairs))]
