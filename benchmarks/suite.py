@@ -45,8 +45,8 @@ class Record:
     candidates: int
     tasks: int
     cpu_seconds: float  # CPU time of verdicts and proposals
-    build_cpu_seconds: float  # CPU time of Snapshots that were not built yet
-    seconds: float  # wall time
+    build_cpu_seconds: float | None  # CPU time of Snapshots that were not built yet; None if unknown
+    seconds: float | None  # wall time; None if unknown
     splits: dict[str, int]  # tasks by split
     digest: str  # SHA-256 of its rows
     snapshots: tuple[str, ...]  # digests of its Snapshots
@@ -220,8 +220,9 @@ def page(records: Sequence[Record]) -> str:
     total = Sum()
     for item in records:
         total.add({**asdict(item), "rejected": {}})
-    builds = sum(item.build_cpu_seconds for item in records)
-    wall = sum(item.seconds for item in records)
+    timed = [item for item in records if item.seconds is not None]
+    builds = sum(item.build_cpu_seconds or 0.0 for item in timed)
+    wall = sum(item.seconds or 0.0 for item in timed)
     splits = sum((Counter(item.splits) for item in records), Counter())
     sizes = [size for item in records for size in item.sizes]
     commits = dict.fromkeys(commit for item in records for commit in item.commits)
@@ -236,8 +237,9 @@ def page(records: Sequence[Record]) -> str:
         f"{total.candidates:,} "
         f"candidates, yield {total.tasks / max(1, total.candidates):.0%}; model cost 0.",
         f"- {total.cpu_seconds / 3600:.1f} CPU hours of proposals and verdicts: "
-        f"{60 * total.tasks / total.cpu_seconds:.1f} tasks per CPU minute. Besides, {builds / 3600:.1f} CPU hours of "
-        f"Snapshots that were not built yet. {wall / 3600:.1f} hours of wall time, summed over the sets.",
+        f"{60 * total.tasks / total.cpu_seconds:.1f} tasks per CPU minute. In {len(timed)} of the "
+        f"{len(records)} sets, besides, {builds / 3600:.1f} CPU hours of Snapshots that were not built yet, and "
+        f"{wall / 3600:.1f} hours of wall time, summed; the other records do not hold these times.",
         f"- Splits: {', '.join(f'{name} {number:,}' for name, number in splits.most_common())}.",
         *(
             [

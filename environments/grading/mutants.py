@@ -18,13 +18,12 @@ import lzma
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, MutantsVerifier, TestFailure
 from ..sandbox import Sandbox, open_sandbox
 from ..snapshots import Snapshot
-from ..snapshots.test_run.test_runner import TestRun
+from ..snapshots.test_run.test_runner import Order, TestRun
 from ..snapshots.test_run.versions.version_runs import run_versions
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
@@ -120,7 +119,7 @@ async def _measured(
     return await _round(submission, trees, accepted, verifier, versions, order)
 
 
-def _reversed(order: Literal["given", "reversed"]) -> Literal["given", "reversed"]:
+def _reversed(order: Order) -> Order:
     return "reversed" if order == "given" else "given"
 
 
@@ -130,7 +129,7 @@ async def _round(
     accepted: Sequence[FileChange],
     verifier: MutantsVerifier,
     versions: Sequence[Version],
-    order: Literal["given", "reversed"],
+    order: Order,
     hash_seed: int = 0,
 ) -> Verdict:
     """Run the tests on versions in a fresh sandbox and a drawn order of versions."""
@@ -155,7 +154,7 @@ async def runs_on(
     versions: Sequence[Version],
     timeout_s: float,
     *,
-    order: Literal["given", "reversed"] = "given",
+    order: Order = "given",
     hash_seed: int = 0,
 ) -> list[TestRun]:
     """Return the runs of a test file on versions, in their order. Raises SandboxError."""

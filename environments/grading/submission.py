@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
 
 from ... import monitors
 from ...errors import GraderError, UnknownName
@@ -14,6 +13,7 @@ from ...models import FileChange, Grade, Task, TestFailure, Turn
 from ...registry import Registry
 from ..sandbox import Change, Limits
 from ..snapshots import Snapshot
+from ..snapshots.test_run.test_runner import Order
 from .collect import UNCOLLECTED, diff_digest
 from .components import NO_CONFIRMED_FINDING, no_confirmed_finding, required_components, reward
 from .expected_findings import without_expected
@@ -51,7 +51,7 @@ class Submission:
     limits: Limits = Limits()
     snapshot: Snapshot | None = None
     """The task's Snapshot where it is open already."""
-    order: Literal["given", "reversed"] = "given"
+    order: Order = "given"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ async def grade(
     backend: str = "auto",
     limits: Limits = Limits(),
     snapshot: Snapshot | None = None,
-    order: Literal["given", "reversed"] = "given",
+    order: Order = "given",
 ) -> Grade:
     """Return the grade of an agent's changes to ``task``'s workspace; ``order`` is the order in which the tests run.
 

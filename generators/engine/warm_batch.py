@@ -19,19 +19,19 @@ Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 
-class Server(Protocol[Served, Answer]):
-    """A thing that answers many items in one run."""
+class BatchRunner(Protocol[Served, Answer]):
+    """A source of answers that costs little more for many items than for one."""
 
     async def run(self, items: Sequence[Served], /) -> list[Answer]:
         """Return the answer to each item."""
 
 
-Waiting = tuple[Server[Any, Any], list[Any], "asyncio.Future[list[Any]]"]
+Waiting = tuple[BatchRunner[Any, Any], list[Any], "asyncio.Future[list[Any]]"]
 
 
 @dataclass
 class WarmBatch:
-    """Collects what coroutines need that ``together`` runs; outside of it, servers answer at once.
+    """Collects what the coroutines of ``together`` ask for; outside of it, each question is answered at once.
 
     The state is who works and who waits.
     """
@@ -53,12 +53,12 @@ class WarmBatch:
         """Return the result of each trial. Raises SandboxError and OutOfTime, as the suite does."""
         return await self.ask(self.suite, trials)
 
-    async def ask(self, server: Server[Item, Answer], items: Sequence[Item]) -> list[Answer]:
-        """Return the server's answer to each item, asked together with those that others need of it."""
+    async def ask(self, runner: BatchRunner[Item, Answer], items: Sequence[Item]) -> list[Answer]:
+        """Return the runner's answer to each item; it gets those of all coroutines together."""
         if self._turn is None or not items:
-            return await server.run(items)
+            return await runner.run(items)
         future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((server, list(items), future))
+        self._waiting.append((runner, list(items), future))
         self._turn.release()
         try:
             await self._serve_if_all_wait()
@@ -80,8 +80,8 @@ class WarmBatch:
             return
         served, self._waiting = self._waiting, []
         try:
-            for server in {id(waiting[0]): waiting[0] for waiting in served}.values():
-                await _serve(server, [waiting for waiting in served if waiting[0] is server])
+            for runner in {id(waiting[0]): waiting[0] for waiting in served}.values():
+                await _serve(runner, [waiting for waiting in served if waiting[0] is runner])
         except BaseException as error:
             for _, _, future in served:
                 if not future.done():
@@ -89,10 +89,10 @@ class WarmBatch:
             raise
 
 
-async def _serve(server: Server[Any, Any], served: Sequence[Waiting]) -> None:
+async def _serve(runner: BatchRunner[Any, Any], served: Sequence[Waiting]) -> None:
     """Give each that waits its answers, or the error."""
     try:
-        results = await server.run([item for _, items, _ in served for item in items])
+        results = await runner.run([item for _, items, _ in served for item in items])
     except Exception as error:  # noqa: BLE001  each that waits raises it
         for _, _, future in served:
             future.set_exception(error)

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot
-from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
+from ...environments.snapshots.test_run.test_runner import Order, TestRun, run_tests
 from ...errors import Rejected
 from ..base import Candidate, Example, FailingCall, Files, ScheduledStep
 from ..python.hidden_tests import test_file
@@ -57,9 +56,7 @@ class Stages:
         """Return a sandbox that shows ``tree``; the caller closes it."""
         return await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
 
-    async def run(
-        self, tree: Path, tests: list[str] | None = None, order: Literal["given", "reversed"] = "given"
-    ) -> TestRun:
+    async def run(self, tree: Path, tests: list[str] | None = None, order: Order = "given") -> TestRun:
         """Run ``tests`` (default: all) on ``tree`` in a sandbox of their own."""
         sandbox = await self.open(tree)
         try:

@@ -34,13 +34,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from ...environments.grading import grade
 from ...environments.sandbox import Change
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.store.patches import make_patch
-from ...environments.snapshots.test_run.test_runner import TestRun
+from ...environments.snapshots.test_run.test_runner import Order, TestRun
 from ...environments.tasks.task_trees import Materials
 from ...errors import Rejected
 from ...models import Grade, Task
@@ -63,8 +62,6 @@ from .observation.session_runs import SessionRuns
 from .older_dependency import working_version
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 from .warm_proof import WarmOutcome, WarmProof, only_removes
-
-Order = Literal["given", "reversed"]
 
 
 @dataclass

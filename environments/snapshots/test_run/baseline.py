@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from ....models import PytestVerifier, Record
 from ...sandbox import WORKSPACE, Sandbox
 from ..log_text import last_lines
 from .impact import impact, source_files, trace_roots
-from .test_runner import TestRun, run_tests
+from .test_runner import Order, TestRun, run_tests
 
 _UNSTABLE_ID = re.compile(r"0x[0-9a-fA-F]{8,}|/tmp/|/var/folders/|\bat 0x|pytest-of-|pytest-\d+/")
 
@@ -154,7 +154,7 @@ async def _run(
     progress: Callable[[str], None],
     name: str,
     *,
-    order: Literal["given", "reversed"] = "given",
+    order: Order = "given",
     hash_seed: int = 0,
     coverage: Sequence[str] = (),
 ) -> TestRun:

@@ -21,6 +21,8 @@ from ..log_text import last_lines
 from .compiled_program import RUN_PROGRAM, compiled_program
 from .result_records import FORGED, OutcomeName, verified
 
+Order = Literal["given", "reversed"]
+"""The order in which tests run."""
 OUTPUT_LIMIT = 256 * 1024
 # The shell sets the last three for each command of an agent.
 ENVIRONMENT = {"PYTHONPATH": "", "PWD": WORKSPACE, "SHLVL": "0", "_": f"{ENV_PREFIX}/bin/python"}
@@ -120,7 +122,7 @@ async def run_tests(
     verifier: PytestVerifier,
     tests: Sequence[str] | None = None,
     *,
-    order: Literal["given", "reversed"] = "given",
+    order: Order = "given",
     hash_seed: int = 0,
     coverage: Sequence[str] = (),
     timeout_s: float | None = None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Literal
 
 from ....environments.grading import grade
 from ....environments.snapshots import make_workspace
 from ....environments.snapshots.store.patches import make_patch
+from ....environments.snapshots.test_run.test_runner import Order
 from ....environments.tasks.task_trees import Materials
 from ....errors import PatchError, Rejected
 from ....models import IMPOSSIBLE, RENAMED_FROM, RENAMED_NAMES, InterfaceItem, PytestVerifier, Task, UnittestVerifier
@@ -23,7 +23,7 @@ from .plan import Plan, all_files, renamed_test, renamed_verifier
 from .renaming import Renaming
 
 _RECORDED = ("behaviour", "controls")
-_ORDERS: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
+_ORDERS: tuple[Order, ...] = ("given", "reversed")
 
 
 async def make_renamed_twin(task: Task, trees: Materials, plan: Plan, leaks: LeakCheck, backend: str = "auto") -> Twin:

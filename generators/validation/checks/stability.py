@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from ....environments.sandbox import Sandbox, open_sandbox
 from ....environments.snapshots import scratch_tree
-from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
+from ....environments.snapshots.test_run.test_runner import Order, TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ..limits import conclusive
 from .exercise import solved_is_pristine
 
-RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
+RUNS: tuple[tuple[Order, int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
 """Order and hash seed of each run; further runs have other seeds, and every second one is reversed."""
 
 

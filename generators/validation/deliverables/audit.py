@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from ....environments.grading import grade
 from ....environments.grading.answer import is_answer
+from ....environments.snapshots.test_run.test_runner import Order
 from ....environments.tasks.task_paths import source_files
 from ....environments.tasks.task_trees import Materials
 from ....models import AnswerVerifier, MutantsVerifier, Task
@@ -15,8 +15,6 @@ from ...python.source_tree import read_files
 from ..checks.wrong_solutions.attempts import as_changes
 from .exact_answers import GUESSES, readable_answer
 from .written_tests import copies_of_tests, rewarded_tests
-
-Order = Literal["given", "reversed"]
 
 
 def is_delivered(task: Task) -> bool:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ....environments.grading import grade
 from ....environments.grading.mutants import Version, not_passed, notices, pack, runs_on
@@ -14,6 +13,7 @@ from ....environments.sandbox import open_sandbox
 from ....environments.snapshots import Snapshot, make_workspace, scratch_tree
 from ....environments.snapshots.store.patches import make_patch
 from ....environments.snapshots.test_run.placed_files import write_files
+from ....environments.snapshots.test_run.test_runner import Order
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
 from ....models import MutantsVerifier, Task
@@ -140,7 +140,7 @@ class TestStages:
 
     async def _scored(self, task: Task, oracle: _Oracle) -> None:
         """Check that the oracle scores 1 twice, and that trivial attempts score 0. Raises Rejected."""
-        orders: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
+        orders: tuple[Order, ...] = ("given", "reversed")
         for order in orders:
             result = await grade(
                 task, as_changes(oracle.files), backend=self.stages.backend, snapshot=self.snapshot, order=order

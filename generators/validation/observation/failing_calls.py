@@ -40,7 +40,7 @@ MAX_WRONG, FIRST_PROVEN, MAX_SHORTENED, MAX_ROUNDS = 8, 3, 3, 4
 DRAFT = Way(apart=False)
 """How sessions run until it is clear which are of interest."""
 PROOF = (Way(0), Way(1))
-"""How sessions run whose outcomes are shown: each in a process of its own, with two seeds of hashes."""
+"""How sessions run whose outcomes are shown: each in a separate process, with two seeds of hashes."""
 _FOLDER = Path(__file__).parent
 _TRACER = ("public_names", "literal_forms", "call_tracer")
 
@@ -57,7 +57,7 @@ class OnRightTree:
     outcomes: dict[tuple[Session, Way], Outcomes] = field(default_factory=dict)
     """The outcomes of each session with its imports, by session and the way in which it ran."""
     runs: SessionRuns | None = None
-    """Executes sessions of several candidates together; None where each has a sandbox of its own."""
+    """Executes sessions of several candidates together; None where each candidate gets its sandboxes alone."""
 
 
 @dataclass(frozen=True)

@@ -171,11 +171,13 @@ def in_own_process(work: Callable[[], Iterable[Any]]) -> list[Any]:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        with os.fdopen(writing, "w") as pipe:
-            for item in work():
-                pipe.write(json.dumps(item) + "\n")
-                pipe.flush()
-        os._exit(0)
+        try:
+            with os.fdopen(writing, "w") as pipe:
+                for item in work():
+                    pipe.write(json.dumps(item) + "\n")
+                    pipe.flush()
+        finally:
+            os._exit(0)  # an error must not continue in the code of the parent
     os.close(writing)
     with os.fdopen(reading) as pipe:
         lines = pipe.read().split("\n")

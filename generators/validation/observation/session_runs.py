@@ -26,7 +26,7 @@ names["main"](job)
 _MODULE = re.compile(r"(?:from|import) (\w+)")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Way:
     """A way to run sessions."""
 

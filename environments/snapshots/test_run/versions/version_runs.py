@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from .....models import PytestVerifier
 from ....sandbox import ExecResult, Sandbox
 from ..compiled_program import RUN_PROGRAM, compiled_program
-from ..test_runner import ENVIRONMENT, OUTPUT_LIMIT, START, TestRun, plugin_sources, read_run
+from ..test_runner import ENVIRONMENT, OUTPUT_LIMIT, START, Order, TestRun, plugin_sources, read_run
 
 Contents = Mapping[str, bytes | None]
 """Files of the workspace by path; None for one that is absent."""
@@ -29,7 +28,7 @@ async def run_versions(
     verifier: PytestVerifier,
     versions: Sequence[Contents],
     *,
-    order: Literal["given", "reversed"] = "given",
+    order: Order = "given",
     hash_seed: int = 0,
     timeout_s: float = 20.0,
 ) -> list[TestRun]:
