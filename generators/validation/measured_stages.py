@@ -172,9 +172,13 @@ class Stages:
         return Measured(failing, passing, {test: text for test, text in messages.items() if text})
 
     def _new_errors(self, run: TestRun) -> list[str]:
-        """Return what could not be collected, without test files that have no stable test in the Snapshot either."""
-        stable_files = {test_file(test) for test in self.snapshot.baseline.passed}
-        return [path for path in run.collect_errors if path in stable_files or not path.endswith(".py")]
+        """Return what could not be collected, without files and classes that have no stable test in the Snapshot."""
+        return [
+            path
+            for path in run.collect_errors
+            if not test_file(path).endswith(".py")
+            or any(test.startswith(f"{path}::") for test in self.snapshot.baseline.passed)
+        ]
 
     async def _check_own_reason(self, full: Path, failing: list[str], affected: list[str]) -> None:
         """Check that tests which fail without running the changed code also fail without the other failing tests."""

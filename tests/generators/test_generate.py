@@ -142,10 +142,25 @@ LOOSE = {
 }
 
 
-def test_a_test_file_that_was_never_collected_rejects_no_candidate(tmp_path):
+NEVER_COLLECTED = {
+    "file": "open('no-such-file.json')\n\ndef test_vectors():\n    pass\n",
+    "class": """
+import warnings
+from unittest import TestSuite
+
+warnings.simplefilter("error")  # so pytest's warning that it cannot collect TestSuite becomes an error
+
+def test_vectors():
+    assert TestSuite
+""",
+}
+
+
+@pytest.mark.parametrize("kind", NEVER_COLLECTED)
+def test_what_was_never_collected_rejects_no_candidate(tmp_path, kind):
     source = shutil.copytree(SAMPLE, tmp_path / "scales")
     folder = next(path.parent for path in source.rglob("test_*.py"))
-    (folder / "test_vectors.py").write_text("open('no-such-file.json')\n\ndef test_vectors():\n    pass\n")
+    (folder / "test_vectors.py").write_text(NEVER_COLLECTED[kind])
     report = make_set(source, tmp_path / "out", count=1, knobs={**KNOBS, "mutants": 0})
     assert (report.candidates, report.tasks, report.rejected) == (1, 1, {})
 

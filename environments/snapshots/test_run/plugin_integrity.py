@@ -59,10 +59,10 @@ CRITICAL = (
     ("_pytest.python", "Function.*"),
     ("unittest.case", "TestCase.*"),
 )
-# Python and pytest's own module legacypath add these to classes.
+# Python, its module copyreg (when an object is copied), and pytest's own module legacypath add these to classes.
 LATE = (
     *("__abstractmethods__", "__annotations__", "__annotations_cache__", "__annotate_func__", "__doc__"),
-    *("__parameters__", "fspath", "startdir", "rootdir", "inifile", "invocation_dir"),
+    *("__parameters__", "__slotnames__", "fspath", "startdir", "rootdir", "inifile", "invocation_dir"),
 )
 # Decides no outcome, and is replaced by forbiddenfruit, which libraries for tests use.
 HARMLESS = (("builtins", "dir"),)

@@ -280,6 +280,13 @@ def test_a_new_method_for_assertions_is_none(snapshot: Snapshot) -> None:
     assert (result.passed, result.violations) == (["tests/test_new.py::EvenTest::test"], [])
 
 
+def test_a_copy_of_an_object_of_pytest_is_no_violation(snapshot: Snapshot) -> None:
+    conftest = "import copy\n\ndef pytest_generate_tests(metafunc): copy.copy(metafunc)\n"
+    files = {"conftest.py": conftest, "tests/test_new.py": "def test(): pass\n"}
+    result = run(snapshot, files, ["tests/test_new.py::test"])
+    assert (result.passed, result.violations) == (["tests/test_new.py::test"], [])
+
+
 def test_a_plugin_that_the_projects_conftest_names_is_the_projects_own(snapshot: Snapshot) -> None:
     files = {
         "conftest.py": "pytest_plugins = ['sample.fixtures']\n",
