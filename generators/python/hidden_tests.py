@@ -95,7 +95,7 @@ def _without(tree: SourceTree, path: str, source: bytes, tests: list[list[str]],
     if compile_error(path, remainder):
         return None
     keeps_file = _holds_tests(path, remainder) or not tests or not _holds_tests(path, source)
-    return remainder if keeps_file else None
+    return remainder if keeps_file or _is_imported(tree, path) else None
 
 
 def _top_level_names(module: Module) -> set[str]:
@@ -210,6 +210,14 @@ def _mentioned(tree: SourceTree, module: Module, name: str, removed: list[Span])
         return True
     others = [path for path, vocabulary in tree.word_index.items() if name in vocabulary and path != module.path]
     return any(shared or stem in tree.word_index[path] for path in others)
+
+
+def _is_imported(tree: SourceTree, path: str) -> bool:
+    """Return whether another Python file may import from a test file."""
+    stem = path.removesuffix(".py").rsplit("/", 1)[-1]
+    importing = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b%b\b" % re.escape(stem).encode(), re.MULTILINE)
+    others = [source for other, source in tree.python_files.items() if other != path and stem in tree.word_index[other]]
+    return any(importing.search(source) for source in others)
 
 
 def _helpers(module: Module, spans: list[Span]) -> dict[str, Span]:

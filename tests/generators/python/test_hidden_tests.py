@@ -111,3 +111,12 @@ def test_a_class_leaves_whole_when_a_test_comes_from_elsewhere(shown: Hidden) ->
         source.partition("class ChildTests")[0] + "\n\ndef test_rest():\n    pass\n", ["DictTests::test_far"]
     )
     assert content is not None and "DictTests" not in content and "test_rest" in content
+
+
+@pytest.mark.parametrize("others", ["from test_kinds import LIMIT\n", "import sys\n# see test_kinds\n"])
+def test_a_file_without_tests_stays_when_another_file_imports_from_it(
+    shown: Hidden, tmp_path: Path, others: str
+) -> None:
+    (tmp_path / "test_more.py").write_text(others)
+    content = shown("from limits import LIMIT\n\ndef test_limit():\n    assert LIMIT\n", ["test_limit"])
+    assert content == ("from limits import LIMIT\n\n" if others.startswith("from") else None)
