@@ -18,6 +18,7 @@ from ...python.source import parsed, words
 from .exercise import Exercise
 
 MAX_ADDED = 24
+"""What a statement may have to list in addition; where more definitions than these are missing, one item for each."""
 RELIES = "The hidden tests also rely on:"
 MAX_MESSAGE = 300
 MIN_PHRASE = 8
@@ -101,9 +102,12 @@ def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[Inte
     return items + [InterfaceItem(name=text, kind="message") for text in sorted(messages) if text not in listed]
 
 
-def completed(task: Task, items: list[InterfaceItem]) -> Task | None:
-    """Return the task with ``items`` in its interface and statement; None when they are too many or too long."""
-    if len(items) > MAX_ADDED or any(len(item.name) > MAX_MESSAGE for item in items):
+def completed(task: Task, items: list[InterfaceItem], definitions: int = 0) -> Task | None:
+    """Return the task with ``items`` in its interface and statement; None when they are too many or too long.
+
+    ``definitions`` is the number of those that the solution adds or changes.
+    """
+    if len(items) > max(MAX_ADDED, definitions) or any(len(item.name) > MAX_MESSAGE for item in items):
         return None
     if not items:
         return task

@@ -71,7 +71,7 @@ async def finished(
     trees = Materials(task, snapshot)
     exercise = await asyncio.to_thread(Exercise.of, task, trees)
     items = await asyncio.to_thread(missing_items, task, trees, exercise)
-    complete = completed(task, items)
+    complete = completed(task, items, len(exercise.pieces))
     if complete is None:
         detail = f"the statement lacks {len(items)} names and messages that tests ask for: {items[0].name!r}"
         raise Rejected("v7_under_specified", detail)

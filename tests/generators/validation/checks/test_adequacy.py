@@ -164,4 +164,5 @@ def test_a_statement_cannot_be_completed_when_too_much_is_missing():
     task = Task(task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="x")
     many = [InterfaceItem(name=f"n{number}", kind="attribute") for number in range(MAX_ADDED + 1)]
     assert completed(task, many) is None
+    assert completed(task, many, definitions=len(many)) is not None
     assert completed(task, [InterfaceItem(name="x" * 1000, kind="message")]) is None
