@@ -137,11 +137,17 @@ class WarmSuite:
         return ""
 
     def _changed_at_import(self, path: str, content: bytes) -> Iterator[str]:
-        """Yield the functions of a file that run at import and whose bodies differ in ``content``."""
+        """Yield the functions of a file that run at import and whose bodies the change touches, or a line beside it."""
         names = [key.partition("::")[2] for key in self.snapshot.baseline.at_import if key.startswith(f"{path}::")]
-        if names:
-            before, after = _body_texts((self.snapshot.tree / path).read_bytes()), body_texts(content)
-            yield from (name for name in names if before.get(name) != after.get(name))
+        if not names:
+            return
+        before = (self.snapshot.tree / path).read_bytes()
+        start, stop, _ = _difference(before, content)
+        first, last = (before.count(b"\n", 0, offset) for offset in (start, stop))
+        for name in names:
+            spans = [(body.lines.start - 1, body.lines.stop - 1) for body in _entities(before).get(name, [])]
+            if any(first <= end and last >= begin for begin, end in spans):
+                yield name
 
     async def _tried(self, trials: list[Trial]) -> list[TrialResult]:
         tests = list(dict.fromkeys(test for trial in trials for test in trial.tests))
@@ -172,16 +178,7 @@ class WarmSuite:
         return {record["id"]: record for record in records if record["kind"] == "trial"}
 
 
-def body_texts(source: bytes) -> dict[str, list[bytes]]:
-    """Return the lines of each function's body, docstrings left out, by qualified name."""
-    lines = source.split(b"\n")
-    return {
-        name: [line for body in bodies for line in lines[body.lines.start - 1 : body.lines.stop - 1]]
-        for name, bodies in entities(source).items()
-    }
-
-
-_body_texts = lru_cache(maxsize=64)(body_texts)  # of files that many changes start from
+_entities = lru_cache(maxsize=64)(entities)  # of files that many changes start from
 
 
 def _job(tree: Path, trial: Trial) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def _module(path: str, source: bytes) -> Module:
 
 def _without(tree: SourceTree, path: str, source: bytes, tests: list[list[str]], lost_names: set[str]) -> bytes | None:
     """Return ``source`` without the tests; None when the file must be hidden as a whole."""
-    module = Module(path, source)
-    original = _top_level_names(Module(path, tree.python_files[path])) if source != tree.python_files[path] else set()
+    module = _module(path, source)
+    original = _top_level_names(_module(path, tree.python_files[path])) if source != tree.python_files[path] else set()
     present = _top_level_names(module)
     spans = _test_spans(module, [parts for parts in tests if parts[0] in present or parts[0] not in original])
     if module.broken or spans is None:
@@ -94,7 +94,7 @@ def _without(tree: SourceTree, path: str, source: bytes, tests: list[list[str]],
     remainder = delete_spans(module.source, [with_leading_comments(module.source, span) for span in spans])
     if compile_error(path, remainder):
         return None
-    keeps_file = _holds_tests(path, remainder) or not tests or not _holds_tests(path, source)
+    keeps_file = _holds_tests(module, spans) or not tests or not _holds_tests(module, [])
     return remainder if keeps_file or _is_imported(tree, path) else None
 
 
@@ -237,7 +237,11 @@ def _contains_word(name: str, source: bytes, spans: list[Span]) -> bool:
     return any(name in words(source[start:end]) for start, end in spans)
 
 
-def _holds_tests(path: str, source: bytes) -> bool:
+def _holds_tests(module: Module, removed: list[Span]) -> bool:
     """Return whether a file still defines a test or a class; one that does not leaves as a whole."""
-    definitions = Module(path, source).definitions()
-    return any(item.kind == "class" or item.name.lower().startswith("test") for item in definitions)
+    remaining = [item for item in module.definitions() if not any(_is_within(item.span, span) for span in removed)]
+    return any(item.kind == "class" or item.name.lower().startswith("test") for item in remaining)
+
+
+def _is_within(inner: Span, outer: Span) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]

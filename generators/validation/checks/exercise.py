@@ -77,7 +77,12 @@ class Exercise:
         where the solution has it no more.
         """
         remaining = _placed_definitions(self.after)
-        shown = {text for place, text in _placed_definitions(self.before).items() if remaining.get(place) != text}
+        shown = {
+            _nameless(node)
+            for place, (text, node) in _placed_definitions(self.before).items()
+            if place not in remaining
+            or (remaining[place][0] != text and _nameless(remaining[place][1]) != _nameless(node))
+        }
         return [piece for piece in self.pieces if _nameless(piece.node) not in shown]
 
     @cached_property
@@ -117,13 +122,13 @@ def _unread(tree: SourceTree, paths: list[str], tests: list[str]) -> bool:
     return not any(mention.encode() in source for source in sources for mention in mentions)
 
 
-def _placed_definitions(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
-    """Return the definitions of some files, without their own names, by file and qualified name."""
+def _placed_definitions(files: Mapping[str, bytes]) -> dict[tuple[str, str], tuple[bytes, Node]]:
+    """Return text and syntax tree of the definitions of some files, by file and qualified name."""
     return {
-        (path, name): _nameless(node)
+        (path, name): (text, node)
         for path, source in files.items()
         if path.endswith(".py")
-        for name, node in _definitions(parsed(source))
+        for name, text, node in _definitions_with_text(source)
     }
 
 
@@ -159,22 +164,42 @@ def added_lines(patch: str) -> dict[str, set[int]]:
 
 
 def _changed_definitions(path: str, before: bytes, after: bytes) -> Iterator[Piece]:
-    versions: dict[str, set[str]] = {}
-    for name, node in _definitions(parsed(before)):
-        versions.setdefault(name, set()).add(ast.dump(node))
+    versions: dict[str, list[tuple[bytes, Node]]] = {}
+    for name, text, node in _definitions_with_text(before):
+        versions.setdefault(name, []).append((text, node))
     changed = [
-        (name, node) for name, node in _definitions(parsed(after)) if ast.dump(node) not in versions.get(name, ())
+        (name, text, node)
+        for name, text, node in _definitions_with_text(after)
+        if not _is_among(text, node, versions.get(name, []))
     ]
-    names = {name for name, _ in changed}
-    lines = after.split(b"\n")
-    for name, node in changed:
+    names = {name for name, _, _ in changed}
+    for name, text, node in changed:
         # Members of a new class belong to it; a class that existed before is represented by its changed members.
         within_new = any(name.startswith(f"{other}.") and other not in versions for other in names)
         has_changed_members = name in versions and any(other.startswith(f"{name}.") for other in names)
         if not within_new and not has_changed_members:
-            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-            span = range(first, (node.end_lineno or first) + 1)
-            yield Piece(path, name, node, b"\n".join(lines[first - 1 : span.stop - 1]) + b"\n", span)
+            yield Piece(path, name, node, text + b"\n", _lines(node))
+
+
+def _is_among(text: bytes, node: Node, versions: list[tuple[bytes, Node]]) -> bool:
+    """Return whether a definition is one of some versions; to compare texts first is fast."""
+    if any(text == other for other, _ in versions):
+        return True
+    return bool(versions) and ast.dump(node) in {ast.dump(other) for _, other in versions}
+
+
+def _lines(node: Node) -> range:
+    """Return the numbers of a definition's lines, decorators included."""
+    first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+    return range(first, (node.end_lineno or first) + 1)
+
+
+def _definitions_with_text(source: bytes) -> Iterator[tuple[str, bytes, Node]]:
+    """Yield qualified name, lines and syntax tree of each definition."""
+    lines = source.split(b"\n")
+    for name, node in _definitions(parsed(source)):
+        span = _lines(node)
+        yield name, b"\n".join(lines[span.start - 1 : span.stop - 1]), node
 
 
 def _definitions(module: ast.Module) -> Iterator[tuple[str, Node]]:
