@@ -77,7 +77,8 @@ def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[Inte
     Names are keywords and exceptions that occur in the missing code, and attributes that it binds or spells in a text:
     those that it only reads are of other objects, such as lists. Messages are all patterns that a
     message must match, and literals of the tests that contain a text constant of the missing code or are part of one; a
-    constant that the workspace's code of the same definition has is not missing.
+    constant that the workspace's code of the same definition has is not missing. Of a literal that is too long for a
+    message, such as a whole page, only the constants are missing.
     """
     readable = AgentText(task.problem_statement, trees.agent_tree)
     demands = _demands(task, trees.grading_tree)
@@ -97,7 +98,8 @@ def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[Inte
     messages = {
         text for text in demands.patterns if not readable.contains(text) and not readable.contains(_unescaped(text))
     }
-    messages |= {text for text in demands.strings if _quotes(text, constants) and not readable.contains(text)}
+    quoting = [text for text in demands.strings if _quotes(text, constants) and not readable.contains(text)]
+    messages |= {text for literal in quoting for text in _wordings(literal, constants) if not readable.contains(text)}
     listed = {item.name for item in items}
     return items + [InterfaceItem(name=text, kind="message") for text in sorted(messages) if text not in listed]
 
@@ -222,6 +224,12 @@ def _quotes(text: str, constants: list[str]) -> bool:
     if len(plain) < MIN_PHRASE or len(plain) > MAX_MESSAGE * 4:
         return False
     return any(part in text or (" " in plain and plain in part) for part in constants)
+
+
+def _wordings(text: str, constants: list[str]) -> list[str]:
+    """Return what a statement has to say of a literal: the literal, or the constants in a long one."""
+    within = [part for part in constants if part in text]
+    return within if within and len(text) > MAX_MESSAGE else [text]
 
 
 def _unescaped(pattern: str) -> str:

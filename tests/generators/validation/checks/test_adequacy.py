@@ -88,6 +88,12 @@ def test_a_compared_message_is_missing(trees: Trees):
     assert unreadable(trees, test) == [("message", "cannot load x: the index is stale")]
 
 
+def test_of_a_long_text_only_the_constants_of_the_code_are_missing(trees: Trees):
+    page = "line of a page\\n" * 30
+    test = f"def test_it(n):\n    assert load(1) == '{page}cannot load x: the index is stale'\n"
+    assert unreadable(trees, test) == [("message", ": the index is stale"), ("message", "cannot load")]
+
+
 def test_an_expected_text_is_missing_when_it_is_a_parameter(trees: Trees):
     test = "@pytest.mark.parametrize('x', ['loaded with warnings'])\ndef test_it(x):\n    assert load(1) == x\n"
     assert unreadable(trees, test) == [("message", "loaded with warnings")]
