@@ -275,7 +275,7 @@ class Module:
                     self.aliases[name] = dotted
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # the syntax tree of a large file takes 10 MB
 def parsed(text: str, line: int = 0, depth: int = 0) -> Module | None:
     """Return the parsed text; None when it is too long, takes long to parse, or is no Python."""
     if len(text) > MAX_FILE or is_costly(text):
