@@ -62,8 +62,9 @@ class TestedPairs:
 
         def search(module: Module, file: AddedFile) -> Iterator[Hit]:
             pairs: Mapping[str, frozenset[str]] | None = None
+            reads_own = any(isinstance(node, ast.Attribute) and node.attr == "__doc__" for node in module.all_nodes)
             for first, nodes in _places(module, file.added_lines):
-                constants = set(_constants(module, nodes))
+                constants = set(_constants(nodes, reads_own))
                 if len(constants) < MIN_PAIRS + 1:
                     continue
                 pairs = pairs_of(inspection) if pairs is None else pairs
@@ -147,10 +148,12 @@ def _is_constant(node: ast.stmt) -> bool:
     return isinstance(node, Function) and len(node.body) == 1 and isinstance(node.body[0], ast.Return)
 
 
-def _constants(module: Module, nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the texts and numbers that count, and the names of arguments, attributes and functions that hold them."""
+def _constants(nodes: Iterable[ast.AST], reads_own: bool) -> Iterator[str]:
+    """Yield the texts and numbers that count, and the names of arguments, attributes and functions that hold them.
+
+    ``reads_own`` says that the module reads docstrings, which count too then.
+    """
     waiting, count = list(nodes), 0
-    reads_own = any(isinstance(node, ast.Attribute) and node.attr == "__doc__" for node in module.all_nodes)
     while waiting and count < MAX_CONSTANTS:
         node = waiting.pop()
         value = _value_of(node)
