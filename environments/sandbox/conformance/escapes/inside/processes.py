@@ -56,7 +56,7 @@ def takes_a_descriptor_of_another(target: Target) -> Found:
 
 def walks_through_the_folder_of_another(target: Target) -> Found:
     name = os.path.basename(target["secret"])
-    return first(lambda folder: contents(f"{folder}/{name}"), each_process("cwd"))
+    return gathered(f"{folder}/{name}" for folder in each_process("cwd"))  # another process may have such a file too
 
 
 def inherits_an_open_file(target: Target) -> Found:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from etude.environments.sandbox.conformance.escapes.host import prepared_host
+from etude.environments.sandbox.conformance.escapes.inside.processes import walks_through_the_folder_of_another
 from etude.environments.sandbox.conformance.escapes.run import (
     ESCAPES,
     GAPS,
@@ -32,6 +34,21 @@ def native() -> dict[str, str]:
 @pytest.mark.parametrize("name", [name for name in ESCAPES if name not in MACHINE_DEPENDENT])
 def test_an_attempt_works_without_a_sandbox(name: str, native: dict[str, str]) -> None:
     assert native[name].startswith("works: ")
+
+
+def test_a_secret_is_found_when_other_processes_are_in_folders_with_a_file_of_that_name(tmp_path: Path) -> None:
+    waiting = []
+    for text in ("one", "two"):
+        (tmp_path / text).mkdir()
+        (tmp_path / text / "secret").write_text(text)
+        waiting.append(subprocess.Popen(["sleep", "60"], cwd=tmp_path / text))
+    try:
+        found = walks_through_the_folder_of_another({"secret": str(tmp_path / "one" / "secret")})
+    finally:
+        for process in waiting:
+            process.kill()
+            process.wait()
+    assert isinstance(found, bytes) and b"one" in found and b"two" in found
 
 
 def test_no_attempt_breaks_by_itself(native: dict[str, str]) -> None:
