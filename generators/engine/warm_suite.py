@@ -139,9 +139,9 @@ class WarmSuite:
     def _changed_at_import(self, path: str, content: bytes) -> Iterator[str]:
         """Yield the functions of a file that run at import and whose bodies the change touches, or a line beside it."""
         names = [key.partition("::")[2] for key in self.snapshot.baseline.at_import if key.startswith(f"{path}::")]
-        if not names:
-            return
         before = (self.snapshot.tree / path).read_bytes()
+        if not names or content == before:
+            return
         start, stop, _ = _difference(before, content)
         first, last = (before.count(b"\n", 0, offset) for offset in (start, stop))
         for name in names:

@@ -186,6 +186,22 @@ def test_a_change_outside_of_function_bodies_is_refused(snapshot: Snapshot) -> N
     assert all(result.noticed is None for result in results)
 
 
+@pytest.mark.parametrize(
+    ("after", "is_refused"),
+    [
+        ("    return values[0]\n", False),
+        ("    values = [1]\n    return values[0]\n", True),
+        ("    return values[0]\n    return values[1]\n", True),
+        ("", True),
+    ],
+)
+def test_a_function_that_runs_at_import_is_refused_when_its_body_gains_or_loses_a_line(
+    snapshot: Snapshot, after: str, is_refused: bool
+) -> None:
+    content = CORE.replace("    return values[0]\n", after).encode()
+    assert bool(WarmSuite(snapshot).refusal({MODULE: content})) is is_refused
+
+
 def test_a_module_that_only_a_test_imports_is_refused(snapshot: Snapshot) -> None:
     (result,) = run(snapshot, ("return 1", "return 2"), path="src/abacus/late.py")
     assert "is not imported before the tests run" in result.cause
