@@ -106,6 +106,11 @@ class SourceTree:
             and (self.root / path).stat().st_size <= MAX_DOCUMENT
         }
 
+    def read_by_tests(self, paths: Iterable[str]) -> list[str]:
+        """Return those of some files whose name a test file mentions, as one does that reads its cases from there."""
+        tests = [source for path, source in self.python_files.items() if self.is_test(path)]
+        return [path for path in paths if any(Path(path).name.encode() in source for source in tests)]
+
     def stub_files(self) -> list[str]:
         """Return the package's ``.pyi`` files."""
         return [path for path in self._walk() if path.endswith(".pyi") and self.is_source(path)]

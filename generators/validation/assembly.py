@@ -15,7 +15,7 @@ from ...environments.tasks.task_paths import plugin_files
 from ...models import PytestVerifier, SnapshotRef, Task
 from ..base import Candidate, Feature, Files, StatementContext
 from ..python.hidden_tests import hide, names_subject, test_file
-from ..python.source_tree import SOURCE_SUFFIXES, SourceTree, read_files
+from ..python.source_tree import DOCUMENT_SUFFIXES, SOURCE_SUFFIXES, SourceTree, read_files
 from ..statements.behaviours import MIN_BEHAVIOURS, behaviour_lines
 from ..statements.interface import interface_of
 from ..statements.known_failures import with_known_failures
@@ -48,7 +48,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
     shown = {**candidate.exercise, **hidden}
     solution = solution_files(snapshot, tree, candidate)
     base = read_files(snapshot.tree, {*shown, *solution, *added})
-    graded = {path: added.get(path, base[path]) for path in {*hidden, *added}}
+    graded = {path: added.get(path, base[path]) for path in {*hidden, *added, *graded_documents(tree, candidate)}}
     tests_tree = tree.overlaid(added)
     workspace_patch = make_patch({path: base[path] for path in shown}, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
@@ -87,6 +87,11 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         licence=snapshot.licence,
     )
     return task, workspace
+
+
+def graded_documents(tree: SourceTree, candidate: Candidate) -> list[str]:
+    """Return the documents that the exercise changes and tests read: like hidden tests, they come back at grading."""
+    return tree.read_by_tests(path for path in candidate.exercise if path.endswith(DOCUMENT_SUFFIXES))
 
 
 def _verifier(snapshot: Snapshot, candidate: Candidate) -> PytestVerifier:

@@ -49,7 +49,7 @@ from ..engine.warm_batch import WarmBatch
 from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree, read_files
-from .assembly import assemble, solution_files, workspace_tests
+from .assembly import assemble, graded_documents, solution_files, workspace_tests
 from .checks.exercise import Exercise
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
@@ -102,7 +102,8 @@ class Validator:
         if candidate.solution or tests.added:
             with self._tree({**candidate.solution, **tests.added}) as solved:
                 stable = await self.stages.solved(tree, candidate, solved)
-        with self._tree({**candidate.exercise, **tests.added, **tests.rewritten}) as full:
+        documents = read_files(self.snapshot.tree, graded_documents(tree, candidate))
+        with self._tree({**candidate.exercise, **documents, **tests.added, **tests.rewritten}) as full:
             warm_run = await self.proof.suite(candidate, first, full, tree)
             if warm_run is None:
                 await self.stages.v0(tree, candidate, full)
