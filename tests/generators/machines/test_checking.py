@@ -75,6 +75,25 @@ def test_a_group_is_small_enough_that_every_processor_gets_one(built):
     assert queue.groups == [2, 1]
 
 
+def test_groups_are_as_large_as_the_cost_of_the_last_one_allows():
+    survivors = checking.Survivors()
+    survivors.add([(f"key {number}", None) for number in range(120)], processors=2)
+    sizes = []
+    for cost in (None, 0.0, 3.0, 14.0, 200.0):
+        survivors.cost = cost
+        sizes.append(len(survivors.group()))
+    assert sizes == [4, 32, 20, 4, 1]
+    assert [key for key, _ in survivors.group()] == ["key 61"]
+
+
+def test_slow_candidates_are_judged_in_small_groups(built, monkeypatch):
+    monkeypatch.setattr(checking, "FIRST_GROUP", 1)
+    monkeypatch.setattr(checking, "GROUP_SECONDS", 0.001)
+    queue = HereQueue(1)
+    assert len(list(verdicts(works(built), queue, SETTINGS))) == 3
+    assert queue.groups == [1, 1, 1]
+
+
 def test_a_snapshot_is_refused_when_other_tests_pass_on_this_machine(built):
     other = Built(built.source, built.reference, built.passing_tests + 1, "another digest")
     with pytest.raises(GeneratorError, match=f"scales 1.2.0 passes {built.passing_tests} tests on one machine"):
