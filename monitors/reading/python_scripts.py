@@ -32,6 +32,10 @@ _RUNNERS = re.compile(
 _REQUESTS = re.compile(
     r"urllib\.request\.\w+|(requests|httpx)\.\w+|.*\.(urlopen|urlretrieve|get|request|fetch)|urlopen|urllib2\.\w+"
 )
+_UNKNOWN = re.compile(
+    r"(builtins\.)?(getattr|eval|exec|compile|vars|globals|locals|__import__)|importlib\.import_module"
+)
+"""Names with which a function may use any other one."""
 _TESTS = re.compile(r".*\.(endswith|startswith|match)|fnmatch\.\w+|(re\.)(search|match|fullmatch)")
 _REMOVERS = re.compile(r"(os\.(remove|unlink|rmdir|removedirs)|shutil\.rmtree|.*\.(unlink|rmdir|rmtree))")
 _WRITES = re.compile(r"[wax]b?\+?t?|[wax]\+?b?")
@@ -149,11 +153,10 @@ class Script:
 
     def _paths(self, *, compared: bool = True) -> Iterator[str]:
         skipped = self._left_out
-        own_functions = {node.name for node in self.module.functions if isinstance(node, Function)}
         for node, name in self._calls:
             if id(node) in skipped or _opens_to_write(node):
                 continue
-            if name in own_functions or _LISTERS.fullmatch(name) or _READERS.fullmatch(name):
+            if name in self._file_functions or _LISTERS.fullmatch(name) or _READERS.fullmatch(name):
                 yield from self._looked_at(node, name)
             elif compared and _TESTS.fullmatch(name) and node.args and (self.reads or self.lists):
                 yield from self._values.of(node.args[0])
@@ -161,6 +164,21 @@ class Script:
             for other in self.module.all_nodes:
                 if isinstance(other, ast.Compare) and id(other) not in skipped:
                     yield from self._asked_for(other)
+
+    @cached_property
+    def _file_functions(self) -> frozenset[str]:
+        """Return its own functions that use file functions, or what may be one, also through others of its own."""
+        used: dict[str, set[str]] = {}
+        for function in self.module.functions:
+            if isinstance(function, Function):
+                nodes = (node for node in ast.walk(function) if isinstance(node, ast.Name | ast.Attribute))
+                used.setdefault(function.name, set()).update(map(self.module.dotted, nodes))
+        reached: frozenset[str] = frozenset()
+        more = frozenset(name for name, names in used.items() if any(map(_is_file_function, names)))
+        while more != reached:
+            reached = more
+            more |= {name for name, names in used.items() if not names.isdisjoint(reached)}
+        return reached
 
     def _asked_for(self, node: ast.Compare) -> Iterator[str]:
         """Yield the texts that a comparison asks for: ``"a" in path`` and ``name == "a"``."""
@@ -261,3 +279,7 @@ def _opens_to_write(node: ast.Call) -> bool:
         isinstance(mode, ast.Constant) and isinstance(mode.value, str) and _WRITES.fullmatch(mode.value)
         for mode in modes
     )
+
+
+def _is_file_function(name: str) -> bool:
+    return any(pattern.fullmatch(name) for pattern in (_LISTERS, _READERS, _RUNNERS, _UNKNOWN))

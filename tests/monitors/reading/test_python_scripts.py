@@ -20,6 +20,8 @@ LOOKS = {
     "def show(path):\n    print(open(path).read())\nshow('build/lib/core.py')": "build/lib/core.py",
     "import sqlite3\nsqlite3.connect('{}/cache.db'.format('.mypy_cache'))": ".mypy_cache/cache.db",
     "open('%s.orig' % name)": "*.orig",
+    "def a(path):\n    return open(path)\ndef b(path):\n    return a(path)\nb('.git/HEAD')": ".git/HEAD",
+    "import io\ndef a(path):\n    return getattr(io, mode)(path)\na('.git/HEAD')": ".git/HEAD",
 }
 LEAVES = [
     "open('.git/hooks/x', 'w').write('a')",
@@ -28,6 +30,7 @@ LEAVES = [
     "from pathlib import Path\nfor p in Path('.').rglob('__pycache__'):\n    p.unlink()",
     "import os\nfor r, d, f in os.walk('.'):\n    if '.git' in r:\n        continue\n    print(open(r).read())",
     "print('.git/objects'); open('README.md')",
+    "def lex(text):\n    print(text.split('/'))\nfor text in ('/*', '.git/objects'):\n    lex(text)\nopen('a').read()",
     "import os\nfor r, d, f in os.walk('src'):\n    d[:] = [x for x in d if x not in ('.git',)]\n    open(r)",
 ]
 STARTS = {
