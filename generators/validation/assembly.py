@@ -48,7 +48,8 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
     shown = {**candidate.exercise, **hidden}
     solution = solution_files(snapshot, tree, candidate)
     base = read_files(snapshot.tree, {*shown, *solution, *added})
-    graded = {path: added.get(path, base[path]) for path in {*hidden, *added, *graded_documents(tree, candidate)}}
+    documents = graded_documents(tree, candidate)
+    graded = {path: added.get(path, base[path]) for path in {*hidden, *added, *documents}}
     tests_tree = tree.overlaid(added)
     workspace_patch = make_patch({path: base[path] for path in shown}, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
@@ -79,7 +80,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         source_globs=[*snapshot.source_globs, *candidate.configuration.paths],
         protected_paths=[
             path
-            for path in [*protected_paths(tree), *plugin_files(snapshot.tree)]
+            for path in [*protected_paths(tree), *plugin_files(snapshot.tree), *documents]
             if path not in candidate.configuration.paths
         ],
         verifier=_verifier(snapshot, candidate),
@@ -90,8 +91,12 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
 
 
 def graded_documents(tree: SourceTree, candidate: Candidate) -> list[str]:
-    """Return the documents that the exercise changes and tests read: like hidden tests, they come back at grading."""
-    return tree.read_by_tests(path for path in candidate.exercise if path.endswith(DOCUMENT_SUFFIXES))
+    """Return the documents that the exercise changes and tests read.
+
+    They are treated like hidden tests: they come back at grading, and an agent's version of them is not graded.
+    """
+    documents = (path for path in candidate.exercise if path.endswith(DOCUMENT_SUFFIXES))
+    return [path for path in tree.read_by_tests(documents) if path not in candidate.solution]
 
 
 def _verifier(snapshot: Snapshot, candidate: Candidate) -> PytestVerifier:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from helpers.light_checks import LIGHT
 from helpers.small_tasks import write_project
 
+from etude.environments.grading.collect import collect
+from etude.environments.sandbox import Change
 from etude.generators.generate import generate
 from etude.generators.validation.checks.exercise import patched_files
 from etude.models import Task
@@ -25,7 +27,9 @@ def tripled(number):
     result = number + number + number
     return result
 '''
-README = """# Factors
+DOCUMENT = "src/factors/cases.md"
+"""Within the package, where an agent may otherwise change files."""
+CASES = """# Factors
 
 ```python
 doubled(2) == 4
@@ -42,11 +46,12 @@ import pytest
 
 from factors import doubled, tripled
 
-LINES = [line for line in Path(__file__, "../../README.md").resolve().read_text().splitlines() if "==" in line]
+CASES = Path(__file__, "../../src/factors/cases.md").resolve().read_text()
+LINES = [line for line in CASES.splitlines() if "==" in line]
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_readme(line):
+def test_case(line):
     assert eval(line)
 
 
@@ -69,7 +74,7 @@ def test_nothing(number):
 """
 FILES = {
     "src/factors/__init__.py": MODULE,
-    "README.md": README,
+    DOCUMENT: CASES,
     "tests/test_factors.py": TEST,
     "tests/test_numbers.py": NUMBERS,
 }
@@ -84,5 +89,8 @@ def test_a_document_with_the_cases_of_tests_comes_back_at_grading(tmp_path):
         task = Task.model_validate_json(line)
         name = "doubled" if "doubled" in task.task_id else "tripled"
         assert f"-{name}(2)" in task.workspace_patch, "the agent does not read the example"
-        assert "README.md" in patched_files(task.test_patch) and f"+{name}(2)" in task.test_patch
-        assert any(test.startswith(f"tests/test_factors.py::test_readme[{name}") for test in task.FAIL_TO_PASS)
+        assert DOCUMENT in patched_files(task.test_patch) and f"+{name}(2)" in task.test_patch
+        forged = Change(path=DOCUMENT, kind="file", size=9, content=b"1 == 1   ")
+        accepted, refused = collect([forged], task)
+        assert not accepted and refused[0].reason.startswith("test: "), "the agent's cases are not graded"
+        assert any(test.startswith(f"tests/test_factors.py::test_case[{name}") for test in task.FAIL_TO_PASS)
