@@ -31,6 +31,7 @@ NEEDS_TORCH = [
     "trainers/distillation/test_teachers.py",
     "trainers/grpo/test_*.py",
     "trainers/integrations/test_*.py",
+    "trainers/muon/test_*.py",
     "trainers/recipe/test_*.py",
     "trainers/replay/channel/test_*.py",
     "trainers/replay/test_command.py",

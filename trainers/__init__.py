@@ -7,6 +7,7 @@
 5. ``grpo/trainer.py``: its docstring draws the calls of one step; ``grpo/scored_batch.py`` is the record between them.
 6. ``distillation/distill_sites.py``, then ``distillation/distiller.py``: from error turns to the distillation loss.
 7. ``replay/channel/loss.py``: preference pairs from external teachers, the third channel.
+8. ``muon/optimizer.py``: Muon at natural granularity, sharded; ``muon/divide.py`` finds its matrices.
 
 ``sft/`` trains on stored episodes instead, ``tiny_models/`` makes models for tests and demos, ``integrations/``
 connects other frameworks, ``report/`` writes the page of a run, ``distributed.py`` has the collective calls.
