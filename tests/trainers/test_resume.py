@@ -93,11 +93,18 @@ def logged(out: Path) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names} for row in read_metrics(out / "metrics.jsonl")]
 
 
-@pytest.mark.parametrize(("stop", "epochs", "objective"), [(2, 1, "dr_grpo"), (1, 2, "dr_grpo"), (2, 1, "dapo")])
+@pytest.mark.parametrize(
+    ("stop", "epochs", "objective", "optimizer"),
+    [(2, 1, "dr_grpo", "adamw"), (1, 2, "dr_grpo", "adamw"), (2, 1, "dapo", "adamw"), (2, 1, "dr_grpo", "muon")],
+)
 def test_interrupted_and_resumed_run_is_bit_equal_to_an_uninterrupted_one(
-    stop: int, epochs: int, objective: str, model: Path, drill_url: str, tmp_path: Path
+    stop: int, epochs: int, objective: str, optimizer: str, model: Path, drill_url: str, tmp_path: Path
 ) -> None:
-    tables = {"train": {"epochs_on_a_batch": epochs}, "objective": {"name": objective}}
+    tables = {
+        "train": {"epochs_on_a_batch": epochs},
+        "objective": {"name": objective},
+        "optimizer": {"name": optimizer, **({"neuron_beta": 0.9} if optimizer == "muon" else {})},
+    }
     whole = play(model, tmp_path / "whole", drill_url, **tables)
     Interrupted.at = stop
     first = play(model, tmp_path / "parts", drill_url, Interrupted, **tables)

@@ -81,7 +81,7 @@ class Environment(Table):
 
 
 class Train(Table):
-    """Steps, batches and optimizer."""
+    """Steps, batches and rates."""
 
     steps: int = Field(default=100, ge=1, lt=_MAX_COUNT)
     """Optimizer steps of the run."""
@@ -96,7 +96,7 @@ class Train(Table):
     warmup: float = Field(default=0.0, ge=0, lt=1)
     """Share of all steps in which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.0, ge=0)
-    """Weight decay of AdamW."""
+    """Decoupled weight decay."""
     clip_grad: float = Field(default=1.0, gt=0)
     """Largest norm of the gradient; a larger one is scaled down."""
     epochs_on_a_batch: int = Field(default=1, ge=1)
@@ -109,6 +109,31 @@ class Train(Table):
     """Steps between two measurements of each channel's own gradient, which cost a backward pass each; 0 for never."""
     gradient_checkpointing: bool = False
     """Whether activations are computed again in the backward pass instead of stored."""
+
+
+class Optimizer(Table):
+    """Optimizer of the policy's weights; its learning rate and weight decay are in ``train``."""
+
+    name: Literal["adamw", "muon"] = "adamw"
+    """AdamW for all parameters, or Muon for matrices, each head and expert on its own, and AdamW for the others."""
+    momentum: float = Field(default=0.95, ge=0, lt=1)
+    """Muon: share of the momentum that stays at each step."""
+    nesterov: bool = True
+    """Muon: whether the momentum looks ahead."""
+    scale: Literal["moonlight", "spectral", "original"] = "moonlight"
+    """Muon: factor of the learning rate by a matrix's shape; "moonlight" is for learning rates of AdamW."""
+    coefficients: Literal["polar_express", "jordan", "you", "exact"] = "polar_express"
+    """Muon: coefficients of the Newton-Schulz iteration."""
+    method: Literal["direct", "gram"] = "direct"
+    """Muon: whether the iteration acts on matrices or on their Gram matrices."""
+    cautious: bool = False
+    """Muon: whether weight decay acts only where it does not oppose the update."""
+    neuron_beta: float = Field(default=0.0, ge=0, lt=1)
+    """Muon: decay of NorMuon's second moment for each row; 0 for none."""
+    adamw_learning_rate: float = Field(default=0.0, ge=0)
+    """Muon: learning rate of the parameters that AdamW updates; 0 for ``train.learning_rate``."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Muon: decays of the parameters that AdamW updates. With the name "adamw" the decays are 0.9 and 0.999."""
 
 
 class Sft(Table):
@@ -255,7 +280,9 @@ class Recipe(Table):
     environment: Environment = Environment()
     """Server that plays the episodes."""
     train: Train = Train()
-    """Steps, batches and optimizer."""
+    """Steps, batches and rates."""
+    optimizer: Optimizer = Optimizer()
+    """Optimizer of the weights."""
     sft: Sft = Sft()
     """Episodes of stage "sft"."""
     objective: Objective = Objective()

@@ -71,6 +71,9 @@ def unread_keys(stage: str, table: Mapping[str, Any]) -> list[str]:
     for name in ("distillation", "replay") if stage == "rl" else ():
         if table.get(name) and f"channels.{name}" not in keys:
             problems.append(f"[{name}] is read if channels.{name} has a weight; give it one, or 0 to leave it off")
+    options = sorted(inner.get("optimizer", {}).keys() - {"name"})
+    if options and inner["optimizer"].get("name") != "muon":
+        problems.append(f'optimizer.{options[0]} is for Muon; set optimizer.name = "muon", or remove it')
     return problems
 
 

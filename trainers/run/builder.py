@@ -30,6 +30,7 @@ from .checkpoints import CHECKPOINTS, Interrupt, StateSaver
 from .kill_switch import KillSwitch
 from .memory_check import check_memory
 from .model_loading import LoadableModel, open_model
+from .optimizers import optimizer_arguments
 from .records import Progress, WriteDialogues, plan_rl
 
 _DDP_TIMEOUT_S = 6 * 3600
@@ -90,6 +91,7 @@ def build(
         args=GRPOConfig(**grpo_arguments(recipe, out)),
         train_dataset=Dataset.from_list(reset_rows(rows)),
         processing_class=loadable.tokenizer,
+        **optimizer_arguments(recipe, model),
     )
     if replay is not None:  # on the device where the trainer has put the model
         with built.accelerator.autocast():

@@ -28,6 +28,7 @@ from ..run.builder import BuiltRun, add_callbacks, generation_arguments, shared_
 from ..run.checkpoints import StateSaver
 from ..run.memory_check import check_memory
 from ..run.model_loading import LoadableModel, open_model
+from ..run.optimizers import optimizer_arguments
 from ..run.records import Progress, WriteDialogues
 from .rows import Rows, Solved, encode, plan
 
@@ -79,6 +80,7 @@ def build(
         args=SFTConfig(**_arguments(recipe, solved)),
         train_dataset=dataset(rows, recipe),
         processing_class=start.tokenizer,
+        **optimizer_arguments(recipe, model),
     )
     callbacks = add_callbacks(trained, recipe, StateSaver(None, rows), progress)
     warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.skipped.items()]
