@@ -54,6 +54,11 @@ class Site:
     source: str = ""
     """Source of the hint."""
 
+    @property
+    def total_weight(self) -> float:
+        """Return the sum of the weights of the tokens that are compared."""
+        return self.weight * (self.end - self.start)
+
     def teacher_ids(self, ids: Sequence[int]) -> list[int]:
         """Return the ids that the teacher reads; the last ``end - start`` of them are compared."""
         return [*ids[: self.at], *self.hint, *ids[self.at : self.end]]

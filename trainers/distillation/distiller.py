@@ -5,8 +5,9 @@ arXiv:2601.18734; SDPO, arXiv:2601.20802), restricted to the turns that went wro
 
     L = sum over sites w_site sum over tokens min(D_p, clip) / N,
 
-where D_p is the divergence of the student's next-token distribution from the teacher's at token p, and N is the number
-of site tokens in the whole optimizer step, over all ranks.
+where D_p is the divergence of the student's next-token distribution from the teacher's at token p, and N is the sum of
+the weights of all site tokens in the whole optimizer step, over all ranks. So L is a mean of D: a rollout with several
+sites, whose weights sum to 1, does not make it smaller.
 """
 
 from __future__ import annotations

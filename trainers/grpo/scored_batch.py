@@ -17,7 +17,7 @@ from ..distillation.distill_sites import Site
 from ..rollouts.rollout import Rollout
 from .dynamic_sampling import SampledBatch
 
-_ROWS, _SITE_TOKENS = "etude_rows", "etude_site_tokens"
+_ROWS, _SITE_WEIGHT = "etude_rows", "etude_site_weight"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class ScoredBatch:
 
     rows: list[ScoredRow]
     """One record for each row of TRL's tensors, [B]."""
-    site_tokens: Tensor
-    """Site tokens in the complete batch of episodes over all ranks, a scalar: N of the distillation loss."""
+    site_weight: Tensor
+    """Weight of all site tokens in the complete batch of episodes over all ranks, a scalar: N of the distillation."""
     old_logps: Tensor | None
     """Log-probabilities of the completions [B, T] under the policy that sampled them. TRL has them if it learns more
     than once from a batch; rows are padded on the right."""
@@ -50,7 +50,7 @@ class ScoredBatch:
     @classmethod
     def from_inputs(cls, inputs: Mapping[str, Any]) -> ScoredBatch:
         """Return the record in the dict that TRL passes to the loss."""
-        return cls(inputs[_ROWS], inputs[_SITE_TOKENS], inputs.get("old_per_token_logps"))
+        return cls(inputs[_ROWS], inputs[_SITE_WEIGHT], inputs.get("old_per_token_logps"))
 
     def rollouts_with_sites(self) -> list[tuple[Rollout, Sequence[Site]]]:
         """Return each rollout with its sites, replaced rollouts last.
@@ -77,6 +77,6 @@ def scored_rows(sampled: SampledBatch, sites: Sequence[list[Site]]) -> list[Scor
     ]
 
 
-def attach(output: dict[str, Any], rows: list[ScoredRow], site_tokens: Tensor) -> None:
-    """Add the rows and the number of site tokens (a scalar) to the dict of TRL's scored batch."""
-    output[_ROWS], output[_SITE_TOKENS] = rows, site_tokens
+def attach(output: dict[str, Any], rows: list[ScoredRow], site_weight: Tensor) -> None:
+    """Add the rows and the weight of all site tokens (a scalar) to the dict of TRL's scored batch."""
+    output[_ROWS], output[_SITE_WEIGHT] = rows, site_weight

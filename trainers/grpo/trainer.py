@@ -55,7 +55,7 @@ from ..rollouts.rollout import Rollout, Sample
 from ..rollouts.session_pool import SessionPool, play
 from .dynamic_sampling import SampledBatch, exclude_from_rlvr, gather_rewards, play_until_varied
 from .generation import configure_sampler, generate, seed_sampling
-from .gradient_norms import gradient_norms, is_due
+from .gradient_norms import GradientNorms, is_due, is_last_micro_batch
 from .objectives import flat_groups, overlong_penalty, subtract_k1
 from .parts import Parts
 from .scored_batch import ScoredBatch, attach, scored_rows
@@ -80,6 +80,7 @@ class EtudeTrainer(_Base):
         self._chat: Any = parts.chat(self._batcher.sample)
         configure_sampler(self, parts.limits.max_turn_ids, self._chat.stops)
         self._distiller = Distiller(parts.distillation)
+        self._norms = GradientNorms()
         self._tasks: list[str] = []
         self.sampled = SampledBatch([], [])
 
@@ -132,9 +133,9 @@ class EtudeTrainer(_Base):
         all_rollouts = [*rollouts, *(old for replaced in self.sampled.replaced for old in replaced)]
         self.record_metrics(episode_metrics(all_rollouts, sum_over_ranks))
         sites = self._choose_sites(all_rollouts)
-        tokens = sum(site.end - site.start for rollout_sites in sites for site in rollout_sites)
-        site_tokens = self.accelerator.gather(torch.tensor(tokens, device=self.accelerator.device)).sum()
-        attach(output, scored_rows(self.sampled, sites), site_tokens)
+        own_weight = sum(site.total_weight for rollout_sites in sites for site in rollout_sites)
+        site_weight = self.accelerator.gather(torch.tensor(float(own_weight), device=self.accelerator.device)).sum()
+        attach(output, scored_rows(self.sampled, sites), site_weight)
         if self.parts.k1_weight:
             output["advantages"] = self._subtract_k1(output)
         return output
@@ -145,7 +146,7 @@ class EtudeTrainer(_Base):
             return [[] for _ in rollouts]
         skipped: Counter[str] = Counter()
         chosen = []
-        for place, rollout in enumerate(rollouts):
+        for rollout in rollouts:
             if self.parts.chooser is not None:
                 rollout.error_turns = _order_hints(self.parts.chooser, rollout.error_turns)
             sites, skipped_reasons = choose_sites(
@@ -154,7 +155,7 @@ class EtudeTrainer(_Base):
                 cap=self.parts.cap,
                 max_ids=self.parts.limits.max_ids,
                 recovery=self.parts.recovery,
-                rng=random.Random(f"{self.args.seed} {rollout.task_id} {place} {self.state.global_step}"),
+                rng=random.Random(f"{self.args.seed} {rollout.task_id} {rollout.ids} {self.state.global_step}"),
             )
             chosen.append(sites)
             skipped += skipped_reasons
@@ -194,14 +195,16 @@ class EtudeTrainer(_Base):
             with self.accelerator.autocast():
                 terms["replay"] = replay * self.parts.replay.loss(self, model)
         if len(terms) > 1 and is_due(self, self.parts.gradients_every):
-            self.record_metrics(gradient_norms(terms, self.model))
+            self._norms.add(terms, self.model)
+            if is_last_micro_batch(self):
+                self.record_metrics(self._norms.norms())
         # Every rank must reach every parameter through the wrapper, even if it has no site.
         start: Any = 0.0 if rlvr else _zero_through_model(model, inputs)
         total: Tensor = sum(terms.values(), start)
         return total
 
     def _distillation_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """Return the distillation loss divided by the site tokens of the whole step, as TRL divides ``dapo``."""
+        """Return the distillation loss divided by the weight of the whole step's sites, as TRL divides ``dapo``."""
         student = self.accelerator.unwrap_model(model)
         if self.parts.teacher is None:
             raise UnsuitableModel("distillation has a weight; give Parts a teacher")
@@ -211,12 +214,13 @@ class EtudeTrainer(_Base):
         micro_batches = self.current_gradient_accumulation_steps if student.training else 1
         share = micro_batches / self.args.steps_per_generation if student.training else 1.0
         ranks = self.accelerator.num_processes
-        tokens = batch.site_tokens.clamp(min=1) / ranks * share
-        local = {"loss": float(loss.total.detach() / tokens) / ranks, **loss.metrics}
+        weight = batch.site_weight / ranks * share
+        weight = torch.where(weight > 0, weight, torch.ones_like(weight))  # without sites the sum is 0 too
+        local = {"loss": float(loss.total.detach() / weight) / ranks, **loss.metrics}
         sums = dict(zip(local, sum_over_ranks([*local.values()]), strict=True))
         # TRL averages metrics over the micro-batches of a step, but these are sums over them.
         self.record_metrics({f"distillation/{name}": value * micro_batches for name, value in sums.items()})
-        return loss.total / tokens
+        return loss.total / weight
 
     def _weight(self, channel: str) -> float:
         share = self.state.global_step / max(self.state.max_steps, 1)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .blocks import ROWS, Blocks, Run
-from .shards import Box, Layout, Ranks
+from .shards import Box, Layout, Ranks, overlap, volume
 
 BUCKET = 2**25
 """Largest number of elements that a rank orthogonalizes at once, unless one matrix is larger."""
@@ -57,6 +57,8 @@ class _Piece:
     run: Run
     number: int
     home: int | None
+    held: tuple[int, ...]
+    """Elements of it on each shard."""
 
 
 def make_buckets(
@@ -101,9 +103,9 @@ def _pieces(index: int, shape: Sequence[int], run: Run, layout: Layout, limit: i
         size = math.prod(run.shape(shape))
         parts = max(len(layout.ranks.table), -(-size * len(experts) * len(blocks) // limit))
         for some_experts, some_blocks in _divided(experts, blocks, parts):
-            yield _piece(index, shape, run, some_experts, some_blocks, home)
+            yield _piece(index, shape, run, some_experts, some_blocks, home, layout)
     for expert, block in sorted(cut):
-        yield _piece(index, shape, run, range(expert, expert + 1), range(block, block + 1), None)
+        yield _piece(index, shape, run, range(expert, expert + 1), range(block, block + 1), None, layout)
 
 
 def _held(box: Box, shape: Sequence[int], run: Run) -> tuple[range, range]:
@@ -133,24 +135,31 @@ def _chunks(numbers: range, parts: int) -> Iterator[range]:
     return (range(first, stop) for first, stop in zip(edges, edges[1:], strict=False))
 
 
-def _piece(index: int, shape: Sequence[int], run: Run, experts: range, blocks: range, home: int | None) -> _Piece:
+def _piece(
+    index: int, shape: Sequence[int], run: Run, experts: range, blocks: range, home: int | None, layout: Layout
+) -> _Piece:
     some = run.part(blocks.start, blocks.stop)
     box = [(0, length) for length in shape]
     box[run.dim] = (some.start, some.start + some.size * some.number)
     if len(shape) == 3:
         box[0] = (experts.start, experts.stop)
-    return _Piece(index, tuple(box), some, len(experts) * len(blocks), home)
+    parts = [overlap(tuple(box), held) for held in layout.boxes]
+    sizes = tuple(0 if part is None else volume(part) for part in parts)
+    return _Piece(index, tuple(box), some, len(experts) * len(blocks), home, sizes)
 
 
 def _with_owners(pieces: Sequence[_Piece], ranks: Ranks, cost: float, load: dict[int, float]) -> list[Unit]:
-    """Return the units: large pieces first, each to the rank with the least work among those that may own it."""
+    """Return the units: large pieces first, each to the rank with the least work among those that may own it.
+
+    Among ranks with equal work, the one that holds most of the piece gets it.
+    """
     order = sorted(range(len(pieces)), key=lambda place: (pieces[place].home is None, -pieces[place].number, place))
     owners = {}
     for place in order:
         piece = pieces[place]
         shards = range(len(ranks.table[0])) if piece.home is None else [piece.home]
         choices = [(replica, shard) for replica in range(len(ranks.table)) for shard in shards]
-        replica, shard = min(choices, key=lambda choice: load[ranks.table[choice[0]][choice[1]]])
+        replica, shard = min(choices, key=lambda at: (load[ranks.table[at[0]][at[1]]], -piece.held[at[1]]))
         load[ranks.table[replica][shard]] += cost * piece.number
         owners[place] = replica, shard
     return [

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from .coefficients import MARGINS, Triple, coefficients
 
-METHODS = {"direct": torch.bfloat16, "gram": torch.float16}
-"""Methods, each with the type of its iteration."""
+METHODS = ("direct", "gram")
 RESTART_AFTER = 2
 EPS = 1e-7
 
@@ -36,13 +35,13 @@ def orthogonalize(
     dtype: torch.dtype | None = None,
     eps: float = EPS,
 ) -> Tensor:
-    """Return the orthogonal factors of ``matrices`` [..., M, N] with the same shape, in ``dtype`` or the method's type.
+    """Return the orthogonal factors of ``matrices`` [..., M, N] with the same shape, in ``dtype``.
 
-    Leading dimensions are a batch. A matrix of zeros stays zero. With ``symmetric`` a product X X^T is formed from
-    three of its four quarters, which pays where matrix products are limited by arithmetic. Raise ValueError for an
-    unknown name or method, and for the Gram method in bfloat16.
+    Leading dimensions are a batch. ``iteration_type`` says which type is the default. A matrix of zeros stays zero.
+    With ``symmetric`` a product X X^T is formed from three of its four quarters, which pays where matrix products are
+    limited by arithmetic. Raise ValueError for an unknown name or method, and for the Gram method in bfloat16.
     """
-    triples, dtype = coefficients(name, steps), iteration_type(method, dtype)
+    triples, dtype = coefficients(name, steps), iteration_type(method, matrices.device, dtype)
     tall = matrices.size(-2) > matrices.size(-1)
     # float16 has too small a range for gradients, so those are divided by their norm before
     first = torch.float32 if dtype == torch.float16 else dtype
@@ -54,16 +53,21 @@ def orthogonalize(
     return result.mT if tall else result
 
 
-def iteration_type(method: str, dtype: torch.dtype | None = None) -> torch.dtype:
-    """Return the type of a method's iteration, by default its own.
+def iteration_type(method: str, device: torch.device, dtype: torch.dtype | None = None) -> torch.dtype:
+    """Return the type of a method's iteration.
 
+    The default is bfloat16 for ``direct``. For ``gram`` it is float16, on a CPU float32: few CPUs multiply float16.
     Raise ValueError for an unknown method, and for the Gram method in bfloat16.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if method == "gram" and dtype == torch.bfloat16:
         raise ValueError("the gram method diverges in bfloat16; use float16 or float32")
-    return METHODS[method] if dtype is None else dtype
+    if dtype is not None:
+        return dtype
+    if method == "direct":
+        return torch.bfloat16
+    return torch.float32 if device.type == "cpu" else torch.float16
 
 
 def _direct(x: Tensor, triples: Sequence[Triple], symmetric: bool) -> Tensor:

@@ -57,8 +57,8 @@ class Muon(Optimizer):
         steps: number of Newton-Schulz steps; those of the coefficients by default.
         method: ``direct`` or ``gram`` (newton_schulz.py).
         symmetric: whether products with the own transpose take three quarters of the work.
-        dtype: type of the iteration; by default bfloat16 for ``direct`` and float16 for ``gram``. Matrices travel
-            between ranks in bfloat16 if it has 16 bits.
+        dtype: type of the iteration, by default that of ``iteration_type``. Matrices travel between ranks in bfloat16
+            if it has 16 bits.
         cautious: whether weight decay acts only where it does not oppose the update (arXiv:2510.12402).
         neuron_beta: decay of NorMuon's second moment for each row (arXiv:2510.05491); None for plain Muon.
         adamw_lr: learning rate of the other parameters; ``lr`` by default.
@@ -94,7 +94,8 @@ class Muon(Optimizer):
     ) -> None:
         _check(lr, weight_decay, momentum, scale, neuron_beta)
         _check_coefficients(coefficients, steps)
-        dtype = iteration_type(method, dtype)
+        device = next((division.parameter.device for division in divisions), torch.device("cpu"))
+        dtype = iteration_type(method, device, dtype)
         self._blocks: dict[Tensor, Blocks] = {
             division.parameter: division.blocks for division in divisions if division.blocks is not None
         }

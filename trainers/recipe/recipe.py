@@ -74,8 +74,8 @@ class Environment(Table):
     """Knobs of the served environment, as ``etude serve --knob`` takes them."""
     split: str = "train"
     """Split of the tasks that are learned from."""
-    tasks: int = Field(default=256, ge=1)
-    """Number of tasks of the split that are learned from, at most."""
+    tasks: int = Field(default=0, ge=0)
+    """Number of tasks of the split that are learned from, at most; 0 for all."""
     system: str = ""
     """System message of every episode; "" for none."""
 

@@ -23,12 +23,17 @@ def bytes_per_parameter(recipe: Recipe, processes: int = 1) -> int:
     """Return the bytes that each parameter takes, without activations.
 
     Besides the policy these are: a teacher with weights of its own; the first weights, for k1, for the KL to the base
-    and for a teacher's drift; the reference of k3; the gradient buckets of several processes; autocast's copies.
+    and for a teacher's drift; the reference of k3; the gradient buckets of several processes; autocast's copies; and,
+    where gradient norms of several channels are measured, a gradient for each channel and the one in work.
     """
     teacher = recipe.distillation.teacher if recipe.channels.distillation.used else "none"
     copies = (teacher not in ("none", "live")) + (recipe.objective.kl == "k1_in_reward" and teacher != "frozen")
     copies += bool(recipe.safety.kl_to_base or (teacher not in ("none", "frozen") and recipe.safety.teacher_drift))
     copies += (recipe.objective.kl == "k3") + (processes > 1)
+    channels = sum(
+        channel.used for channel in (recipe.channels.rlvr, recipe.channels.distillation, recipe.channels.replay)
+    )
+    copies += (channels + 1) * (channels > 1 and recipe.train.gradients_every > 0)
     return _LEARNING + _COPY * copies + 2 * (recipe.model.dtype == "bfloat16")
 
 

@@ -114,4 +114,6 @@ async def _choose_tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]
     if not tasks:
         raise RecipeError(f"the server at {url} has no tasks in the split {split!r}; set environment.split")
     rng = random.Random(f"tasks {recipe.seed}")
-    return rng.sample(tasks, min(recipe.environment.tasks, len(tasks))), held_out[: recipe.train.evaluate_tasks]
+    return rng.sample(tasks, min(recipe.environment.tasks or len(tasks), len(tasks))), held_out[
+        : recipe.train.evaluate_tasks
+    ]

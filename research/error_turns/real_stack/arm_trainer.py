@@ -148,7 +148,7 @@ class ArmTrainer(EtudeTrainer):
             for read in ([site for _, site in tried], [replace(site, hint=[]) for _, site in working]):
                 self.read += tokens_read(rollout.ids, read, packed=True) if read else 0
             self.record_metric("samples/worked", len(working) / max(len(tried), 1))
-        return total / batch.site_tokens.clamp(min=1)
+        return total / torch.where(batch.site_weight > 0, batch.site_weight, torch.ones_like(batch.site_weight))
 
     def _sample_again(self, student: Any, rollout: Rollout, sites: Sequence[Site]) -> list[Sample]:
         if not sites:

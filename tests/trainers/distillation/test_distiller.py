@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,18 @@ def test_loss_is_the_weighted_sum_over_the_tokens_of_the_sites(settings: Setting
     gradients = [torch.autograd.grad(total, list(student.parameters())) for total in (loss.total, expected)]
     for actual, reference in zip(*gradients, strict=True):
         torch.testing.assert_close(actual, reference, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 8])
+def test_mean_over_weights_does_not_depend_on_the_number_of_sites(number: int) -> None:
+    """Sites of a rollout weigh 1 / number each; dividing by their tokens as well would count the number twice."""
+    student, teacher, played = model(seed=1), model(seed=2), rollout()
+    alone = Site(0, "a", 6, 8, 14, [3, 4, 5])
+    alike = [replace(alone, weight=1 / number)] * number
+    one, many = (Distiller(OPEN).loss(student, teacher, [(played, each)]).total for each in ([alone], alike))
+    torch.testing.assert_close(
+        many / sum(site.total_weight for site in alike), one / alone.total_weight, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_teacher_gets_no_gradient() -> None:

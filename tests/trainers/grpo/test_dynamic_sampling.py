@@ -178,7 +178,8 @@ def test_error_turns_of_replaced_episodes_are_distilled(drill_url: str, tmp_path
     assert row["grad_norm"] > 0
     sites = [site for b in batches for _, rollout_sites in b.rollouts_with_sites() for site in rollout_sites]
     assert len(sites) == 24
-    assert {int(b.site_tokens) for b in batches} == {sum(site.end - site.start for site in sites)}
+    expected = sum(site.weight * (site.end - site.start) for site in sites)
+    assert [float(b.site_weight) for b in batches] == pytest.approx([expected] * len(batches))
 
 
 def test_replaced_episodes_count_in_the_metrics(tmp_path: Path) -> None:

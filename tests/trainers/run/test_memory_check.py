@@ -26,10 +26,12 @@ def recipe(**tables: Any) -> Recipe:
     ("tables", "processes", "expected"),
     [
         ({}, 1, 16),
-        ({"channels": {"distillation": 1.0}}, 1, 20),
-        ({"channels": {"distillation": 1.0}, "objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, 1, 20),
-        ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "live"}}, 1, 20),
-        ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "ema"}, "safety": {"kl_to_base": 1.0}}, 1, 24),
+        ({"channels": {"distillation": 1.0}}, 1, 32),
+        ({"channels": {"distillation": 1.0}, "train": {"gradients_every": 0}}, 1, 20),
+        ({"channels": {"rlvr": 0.0, "distillation": 1.0}}, 1, 20),
+        ({"channels": {"distillation": 1.0}, "objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, 1, 32),
+        ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "live"}}, 1, 32),
+        ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "ema"}, "safety": {"kl_to_base": 1.0}}, 1, 36),
         ({"objective": {"kl": "k3", "kl_weight": 0.1}, "model": {"name": "m", "dtype": "bfloat16"}}, 8, 26),
     ],
 )

@@ -16,10 +16,12 @@ from helpers.model_factory import qwen
 from helpers.scripted_policy import Scripted, base
 
 from etude.cli import app as cli
+from etude.client import Client
 from etude.errors import RecipeError
+from etude.models import PublicTask
 from etude.trainers.recipe.load import load, parse
 from etude.trainers.report.run_files import read_metrics
-from etude.trainers.rollouts.dataset_rows import repeat_shuffled
+from etude.trainers.rollouts.dataset_rows import RESET, repeat_shuffled
 from etude.trainers.run import model_loading
 from etude.trainers.run.records import Result, plan
 from etude.trainers.run.train import run
@@ -75,6 +77,32 @@ def test_run_serves_trains_evaluates_and_saves(model: Path, tmp_path: Path) -> N
         play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
     with pytest.raises(RecipeError, match=r"holds a run of another recipe \(seed\)"):
         play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}, seed=1))
+
+
+class StopsAtOnce(Scripted):
+    """Trainer that ends before its first step, and counts the tasks that it could learn from."""
+
+    tasks = 0
+
+    def train(self, *_: Any, **__: Any) -> Any:
+        type(self).tasks = len(self.train_dataset.unique(RESET))
+        raise RecipeError("stopped by the test")
+
+
+@pytest.mark.parametrize(("limit", "number"), [(0, 500), (300, 300)])
+def test_run_learns_from_all_tasks_unless_it_is_limited(
+    limit: int, number: int, model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = {"environment": "drill", "problem_statement": "", "split": "train"}
+    served = [PublicTask(task_id=f"drill-choose-{seed}-l1", **empty) for seed in range(500)]
+
+    async def tasks(client: Client, split: str | None = None) -> list[PublicTask]:
+        return served if split == "train" else []
+
+    monkeypatch.setattr(Client, "tasks", tasks)
+    with pytest.raises(RecipeError, match="stopped by the test"):
+        run(parse(recipe(model, tmp_path, drill_url, environment={"tasks": limit})), trainer=StopsAtOnce)
+    assert StopsAtOnce.tasks == number
 
 
 def test_kill_switch_ends_a_run_with_its_reason(model: Path, drill_url: str, tmp_path: Path) -> None:
