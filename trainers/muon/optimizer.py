@@ -245,13 +245,12 @@ class Muon(Optimizer):
             _descend(weights, result.update, group["lr"], factor)
 
 
-def _gradient(parameter: Tensor) -> Tensor:
+def _gradient(parameter: Any) -> Tensor:
     """Return the gradient, sharded like its parameter."""
     gradient = parameter.grad
-    assert gradient is not None
     placements = getattr(parameter, "placements", None)
-    if placements is not None and gradient.placements != placements:  # type: ignore[attr-defined]
-        gradient = gradient.redistribute(parameter.device_mesh, placements)  # type: ignore[attr-defined]
+    if placements is not None and gradient.placements != placements:
+        gradient = gradient.redistribute(parameter.device_mesh, placements)
     return gradient
 
 
