@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .commands import catalogue, demo, doctor, episodes, hints, hub, monitor, redteam, rows, sandbox, tasks, train
+from .commands import catalogue, demo, doctor, episodes, hints, hub, monitor, plan, redteam, rows, sandbox, tasks, train
 from .options import INTERRUPTED, TERMINATED
 
 app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -33,7 +33,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,
     },
-    "Training": {"train": train.train, "replay": train.replay},
+    "Training": {"train": train.train, "plan": plan.plan, "replay": train.replay},
 }
 """Commands by the panel of ``etude --help`` that shows them."""
 GROUPS = {"hints": hints.hints, "sandbox": sandbox.sandboxes, "snapshot": tasks.snapshots}

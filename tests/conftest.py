@@ -32,6 +32,7 @@ NEEDS_TORCH = [
     "trainers/grpo/test_*.py",
     "trainers/integrations/test_*.py",
     "trainers/muon/test_*.py",
+    "trainers/plan/test_*.py",
     "trainers/recipe/test_*.py",
     "trainers/replay/channel/test_*.py",
     "trainers/replay/test_command.py",

@@ -12,9 +12,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
 
 from .blocks import ROWS, Blocks, Run
-from .shards import Box, Layout, Ranks, overlap, volume
+from .shards import Box, Layout, Ranks
 
 BUCKET = 2**25
 """Largest number of elements that a rank orthogonalizes at once, unless one matrix is larger."""
@@ -57,8 +61,8 @@ class _Piece:
     run: Run
     number: int
     home: int | None
-    held: tuple[int, ...]
-    """Elements of it on each shard."""
+    held: Tensor | None
+    """Elements of a cut matrix on each shard [S]."""
 
 
 def make_buckets(
@@ -77,7 +81,9 @@ def make_buckets(
         for run in division.runs(shape):
             for piece in _pieces(index, shape, run, layout, limit):
                 keyed[(groups[index] if groups else 0, *run.shape(shape), layout.ranks)].append(piece)
-    load: dict[int, float] = defaultdict(float)
+    load = torch.zeros(
+        1 + max((max(map(max, layout.ranks.table)) for layout in spread), default=0), dtype=torch.float64
+    )
     buckets = []
     for (_, *shape, ranks), pieces in sorted(keyed.items(), key=lambda item: -_cost(*item[0][1:3])):
         rows, columns = shape
@@ -143,24 +149,41 @@ def _piece(
     box[run.dim] = (some.start, some.start + some.size * some.number)
     if len(shape) == 3:
         box[0] = (experts.start, experts.stop)
-    parts = [overlap(tuple(box), held) for held in layout.boxes]
-    sizes = tuple(0 if part is None else volume(part) for part in parts)
-    return _Piece(index, tuple(box), some, len(experts) * len(blocks), home, sizes)
+    return _Piece(
+        index, tuple(box), some, len(experts) * len(blocks), home, _held_by(box, layout) if home is None else None
+    )
 
 
-def _with_owners(pieces: Sequence[_Piece], ranks: Ranks, cost: float, load: dict[int, float]) -> list[Unit]:
+def _held_by(box: Sequence[tuple[int, int]], layout: Layout) -> Tensor:
+    """Return the elements of a box on each shard [S]."""
+    bounds, (first, stop) = _bounds(layout.boxes), torch.tensor(box).unbind(1)
+    sides = torch.minimum(bounds[..., 1], stop) - torch.maximum(bounds[..., 0], first)
+    return sides.clamp(min=0).prod(1)
+
+
+@lru_cache(maxsize=64)
+def _bounds(boxes: tuple[Box, ...]) -> Tensor:
+    """Return boxes as a tensor [S, dimensions, 2]."""
+    return torch.tensor(boxes)
+
+
+def _with_owners(pieces: Sequence[_Piece], ranks: Ranks, cost: float, load: Tensor) -> list[Unit]:
     """Return the units: large pieces first, each to the rank with the least work among those that may own it.
 
     Among ranks with equal work, the one that holds most of the piece gets it.
     """
     order = sorted(range(len(pieces)), key=lambda place: (pieces[place].home is None, -pieces[place].number, place))
-    owners = {}
+    owners, numbers = {}, torch.tensor(ranks.table)
     for place in order:
         piece = pieces[place]
-        shards = range(len(ranks.table[0])) if piece.home is None else [piece.home]
-        choices = [(replica, shard) for replica in range(len(ranks.table)) for shard in shards]
-        replica, shard = min(choices, key=lambda at: (load[ranks.table[at[0]][at[1]]], -piece.held[at[1]]))
-        load[ranks.table[replica][shard]] += cost * piece.number
+        if piece.held is None:
+            assert piece.home is not None
+            replica, shard = int(load[numbers[:, piece.home]].argmin()), piece.home
+        else:
+            loads = load[numbers]
+            most = torch.where(loads == loads.min(), piece.held, -1).argmax()
+            replica, shard = divmod(int(most), numbers.size(1))
+        load[numbers[replica, shard]] += cost * piece.number
         owners[place] = replica, shard
     return [
         Unit(piece.index, piece.box, piece.run, piece.number, piece.home, *owners[place])

@@ -62,8 +62,12 @@ def make_route(bucket: Bucket, spread: Sequence[Layout]) -> Route:
     row = [unit for unit in bucket.units if unit.replica == ranks.replica]
     owned = [unit for unit in row if unit.shard == ranks.shard]
     cut = [unit for unit in owned if unit.home is None]
-    cut_of = [[unit for unit in row if unit.shard == shard and unit.home is None] for shard in shards]
-    of_replica = [[unit for unit in bucket.units if unit.replica == replica] for replica in replicas]
+    cut_of: dict[int, list[Unit]] = {shard: [] for shard in shards}
+    of_replica: dict[int, list[Unit]] = {replica: [] for replica in replicas}
+    for unit in bucket.units:
+        of_replica[unit.replica].append(unit)
+        if unit.replica == ranks.replica and unit.home is None:
+            cut_of[unit.shard].append(unit)
     return Route(
         bucket,
         tuple(Part(unit, unit.box, spread[unit.index].boxes[ranks.shard]) for unit in owned),

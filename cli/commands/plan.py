@@ -1,0 +1,35 @@
+"""Command ``plan``: what a training step costs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import console
+from ..options import Json
+
+
+def plan(
+    source: Annotated[
+        Path, typer.Argument(metavar="RECIPE.toml|config.json", help="A recipe, or the config.json of a model.")
+    ],
+    gpus: Annotated[int, typer.Option(help="Plan for N GPUs.", metavar="N")],
+    gpu: Annotated[str, typer.Option(help="Use the figures of this GPU: h100, h200, b200 or gb300.")] = "h100",
+    mesh: Annotated[
+        str, typer.Option(help="Divide the model so, such as replicas=2,experts=8,context=2.", metavar="NAME=N,...")
+    ] = "",
+    assume: Annotated[
+        list[str] | None, typer.Option("-o", help="Set KEY=VALUE in the assumptions, such as tokens=4e6; repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print operations, memory, bytes, time and price of one training step, with Muon; nothing is loaded or run."""
+    from ...trainers.plan.hardware import GPUS
+    from ...trainers.plan.page import plan_of, rows, table
+    from .train import silence_libraries
+
+    silence_libraries()
+    shapes, layout, given, step = plan_of(source, gpus, gpu, mesh, assume or [])
+    console.show(table(shapes, layout, given, step), rows(shapes, layout, step, GPUS[gpu], given), as_json)
+    if not as_json:
+        print("assumed: " + ", ".join(f"{name}={value:g}" for name, value in vars(given).items()))

@@ -1,0 +1,109 @@
+"""Text of a plan, and plans of recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import RecipeError
+from ..recipe.load import load
+from .hardware import GIB, GPUS, Gpu
+from .mesh import Mesh, parse_mesh
+from .model_shapes import ModelShapes, model_shapes, read_config
+from .step import Assumptions, StepPlan, plan_step
+
+
+def plan_of(
+    source: Path, gpus: int, gpu: str, mesh: str, changes: Sequence[str] = ()
+) -> tuple[ModelShapes, Mesh, Assumptions, StepPlan]:
+    """Return the plan of a recipe (TOML) or of a model's ``config.json``. Raise RecipeError."""
+    if gpu not in GPUS:
+        raise RecipeError(f"unknown GPU {gpu!r}; choose one of {', '.join(GPUS)}")
+    config, given = _read(source)
+    given = changed(given, changes)
+    shapes = model_shapes(config)
+    layout = parse_mesh(mesh, gpus, shapes.experts)
+    return shapes, layout, given, plan_step(shapes, layout, GPUS[gpu], given)
+
+
+def changed(given: Assumptions, changes: Sequence[str]) -> Assumptions:
+    """Return the assumptions with ``KEY=VALUE`` changes. Raise RecipeError for unknown keys and for no number."""
+    names = {field.name: type(getattr(given, field.name)) for field in fields(given)}
+    for change in changes:
+        name, _, text = change.partition("=")
+        try:
+            value = names[name](float(text))
+        except KeyError:
+            raise RecipeError(f"unknown assumption {name!r}; choose one of {', '.join(names)}") from None
+        except ValueError:
+            raise RecipeError(f"assumption {name} must be a number, got {text!r}") from None
+        if value < 0 or (value == 0 and name in {"tokens", "length", "micro", "utilisation", "muon_utilisation"}):
+            raise RecipeError(f"assumption {name} must be positive, got {text}")
+        given = replace(given, **{name: value})
+    return given
+
+
+def _read(source: Path) -> tuple[Any, Assumptions]:
+    if source.suffix != ".toml":
+        return read_config(source), Assumptions()
+    recipe = load(source, [])
+    folder = Path(recipe.model.name)
+    if not (folder / "config.json").is_file():
+        raise RecipeError(
+            f"model.name {recipe.model.name!r} is not a folder with a config.json; download the model's config.json "
+            "and plan that file"
+        )
+    episodes = recipe.train.prompts * recipe.train.group
+    return read_config(folder / "config.json"), Assumptions(
+        tokens=episodes * recipe.generation.max_ids,
+        length=recipe.generation.max_ids,
+        micro=recipe.train.micro,
+        recompute=float(recipe.train.gradient_checkpointing),
+    )
+
+
+def rows(shapes: ModelShapes, mesh: Mesh, plan: StepPlan, gpu: Gpu, given: Assumptions) -> list[dict[str, str]]:
+    """Return the lines of the plan: what, how much, and by which rule."""
+    memory = sum(plan.memory.values())
+    fits = "fits" if memory < gpu.memory else "does not fit"
+    lines = [
+        ("parameters", _number(shapes.total), f"{_number(shapes.active)} for one token; {shapes.experts} experts"),
+        ("mesh", f"{mesh.gpus} GPUs", f"{mesh.replicas} x {mesh.shards} dense, experts over {mesh.experts}"),
+        (
+            "operations of a step",
+            f"{plan.flops / 1e15:,.1f} PFLOP",
+            "6 a parameter and token, attention, recomputation",
+        ),
+        *((f"memory: {name}", f"{size / GIB:,.1f} GiB", "a GPU") for name, size in plan.memory.items()),
+        ("memory", f"{memory / GIB:,.1f} GiB", f"of {gpu.memory / GIB:.0f} GiB: {fits}"),
+        *((line.name, f"{line.bytes / 1e9:,.2f} GB", f"{line.seconds:.3f} s a GPU") for line in plan.collectives),
+        ("Muon: operations", f"{plan.muon.flops / 1e15:,.3f} PFLOP", "Newton-Schulz, five steps, nothing twice"),
+        ("Muon: busiest GPU", f"{plan.muon.busiest / 1e12:,.2f} TFLOP", f"{_imbalance(plan, mesh):.2f} x the mean"),
+        ("Muon: exchange", f"{plan.muon.bytes / 1e9:,.3f} GB", "a GPU"),
+        ("Muon: time", f"{plan.muon.seconds:.3f} s", f"{plan.muon_share:.1%} of the step"),
+        ("step", f"{plan.seconds:.2f} s", f"{given.tokens / plan.seconds:,.0f} tokens a second"),
+        ("price", f"${plan.dollars_per_billion:,.0f}", "a billion tokens, sampling not included"),
+    ]
+    return [{"what": what, "plan": size, "note": note} for what, size, note in lines]
+
+
+def table(shapes: ModelShapes, mesh: Mesh, given: Assumptions, plan: StepPlan) -> Mapping[str, Any]:
+    """Return the plan as a table for JSON."""
+    return {
+        "parameters": shapes.total,
+        "active": shapes.active,
+        "mesh": asdict(mesh),
+        "assumptions": asdict(given),
+        **asdict(plan),
+        "muon_share": plan.muon_share,
+    }
+
+
+def _imbalance(plan: StepPlan, mesh: Mesh) -> float:
+    return plan.muon.busiest * mesh.gpus / plan.muon.flops if plan.muon.flops else 1.0
+
+
+def _number(count: float) -> str:
+    return f"{count / 1e12:.3f} T" if count >= 1e12 else f"{count / 1e9:.3f} B"

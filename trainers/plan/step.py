@@ -1,0 +1,224 @@
+"""Plan of one step of training: operations, bytes and seconds, each from a formula that its line names.
+
+Assumptions are the fields of ``Assumptions``, which can be changed. Nothing is measured here; docs/plan.md compares
+plans with what was measured and published.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..muon.coefficients import newton_schulz_flops
+from ..muon.exchange_plan import Bucket, make_buckets
+from ..muon.shards import Box, Layout, Ranks, volume, whole
+from .hardware import Gpu
+from .mesh import Mesh
+from .model_shapes import ModelShapes, Parameter
+
+WIRE = 2
+"""Bytes of a weight or a matrix that travels, in bfloat16."""
+HALF, FULL = 2, 4
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What a plan takes for granted."""
+
+    tokens: int = 1_048_576
+    """Tokens of one optimizer step, over all GPUs."""
+    length: int = 32_768
+    """Tokens of one sequence."""
+    micro: int = 1
+    """Sequences in one forward pass on one group of context-parallel GPUs."""
+    utilisation: float = 0.4
+    """Share of the GPU's operations that forward and backward passes reach."""
+    muon_utilisation: float = 0.6
+    """Share of the GPU's operations that Newton-Schulz products reach."""
+    bandwidth: float = 0.8
+    """Share of the link's bytes that collectives reach."""
+    overlap: float = 0.8
+    """Share of communication that computation hides, of training and of Muon."""
+    recompute: float = 1.0
+    """Forward passes that activation checkpointing repeats."""
+    gradient: int = 4
+    """Bytes of a gradient's element."""
+    dollars: float = 2.5
+    """Price of one GPU for an hour."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One collective of a step."""
+
+    name: str
+    bytes: float
+    """Bytes that one rank sends in a step."""
+    seconds: float
+    """Time at the assumed bandwidth, before anything is hidden."""
+
+
+@dataclass(frozen=True)
+class MuonPlan:
+    """Cost of Muon in one step."""
+
+    flops: float
+    """Operations of all ranks."""
+    busiest: float
+    """Operations of the busiest rank."""
+    bytes: float
+    """Bytes that the average rank sends."""
+    seconds: float
+    """Time: products, memory, and the communication that nothing hides."""
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """Plan of one step."""
+
+    flops: float
+    """Operations of forward and backward passes, of all ranks."""
+    memory: dict[str, float]
+    """Bytes of one rank by what holds them."""
+    collectives: tuple[Line, ...]
+    muon: MuonPlan
+    seconds: float
+    """Time of the step, Muon included."""
+    dollars_per_billion: float
+    """Price of a billion tokens."""
+
+    @property
+    def muon_share(self) -> float:
+        """Return Muon's share of the step."""
+        return self.muon.seconds / self.seconds
+
+
+def plan_step(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> StepPlan:
+    """Return the plan of a step of supervised or policy-gradient training. Sampling is not part of it."""
+    flops = shapes.forward_flops(given.tokens, given.length) * (3 + given.recompute)
+    lines = collectives(shapes, mesh, gpu, given)
+    muon = plan_muon(shapes, mesh, gpu, given)
+    compute = flops / mesh.gpus / (gpu.flops * given.utilisation)
+    seconds = compute + sum(line.seconds for line in lines) * (1 - given.overlap) + muon.seconds
+    dollars = seconds * mesh.gpus * given.dollars / 3600
+    memory = memory_of_a_rank(shapes, mesh, given)
+    return StepPlan(flops, memory, lines, muon, seconds, dollars / given.tokens * 1e9)
+
+
+def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, given: Assumptions) -> dict[str, float]:
+    """Return the bytes of one rank: float32 weights and states are sharded, one layer is gathered in bfloat16."""
+    held: dict[str, float] = defaultdict(float)
+    for parameter in shapes.parameters:
+        own = parameter.size / _ranks_of(parameter, mesh)
+        held["weights in float32"] += own * FULL
+        held["gradients"] += own * given.gradient
+        held["optimizer"] += own * (FULL if parameter.blocks is not None else 2 * FULL)
+    dense = shapes.total - shapes.expert_size
+    held["two gathered layers"] = 2 * WIRE * (dense / shapes.layers)
+    held["experts in bfloat16"] = WIRE * shapes.expert_size / mesh.experts
+    tokens = given.micro * given.length / mesh.context
+    held["activations between layers"] = tokens * shapes.hidden * HALF * shapes.layers
+    widest = shapes.active / shapes.layers / shapes.hidden
+    held["activations of one layer"] = tokens * (2 * widest + 8 * shapes.hidden) * HALF
+    held["logits of 1,024 tokens"] = min(tokens, 1024) * shapes.vocabulary * 2 * FULL
+    return dict(held)
+
+
+def collectives(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> tuple[Line, ...]:
+    """Return the collectives of forward and backward passes; ring formulas, (n - 1) / n of the data for each rank."""
+    dense, experts = shapes.total - shapes.expert_size, shapes.expert_size
+    passes = max(given.tokens * mesh.context / (mesh.gpus * given.micro * given.length), 1)
+    shards, copies = mesh.shards, mesh.gpus // mesh.experts
+    tokens = given.tokens / mesh.gpus
+    exchanged = tokens * shapes.chosen * shapes.hidden * HALF * _share(mesh.experts)
+    layers = shapes.layers if experts else 0
+    per_layer = 2 * (2 + given.recompute)  # dispatch and combine, forward, backward and repeated
+    names = [
+        ("gather dense weights", 2 * passes * dense * WIRE * _share(shards), shards),
+        ("scatter dense gradients", passes * dense * given.gradient * _share(shards), shards),
+        ("sum replicas' gradients", 2 * dense / shards * given.gradient * _share(mesh.replicas), mesh.gpus),
+        ("tokens to experts and back", exchanged * layers * per_layer, mesh.experts),
+        ("sum experts' gradients", 2 * experts / mesh.experts * given.gradient * _share(copies), mesh.gpus),
+        ("keys and values of other parts", _context_bytes(shapes, mesh, given), mesh.context),
+    ]
+    return tuple(Line(name, sent, sent / (_link(gpu, ranks) * given.bandwidth)) for name, sent, ranks in names if sent)
+
+
+def plan_muon(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> MuonPlan:
+    """Return Muon's cost, from the plan that the optimizer itself would make."""
+    matrices = [parameter for parameter in shapes.parameters if parameter.blocks is not None]
+    spread = layouts_of(matrices, mesh)
+    buckets = make_buckets([m.shape for m in matrices], [m.blocks for m in matrices if m.blocks], spread)
+    load: dict[int, float] = defaultdict(float)
+    for bucket in buckets:
+        cost = newton_schulz_flops(*bucket.shape)
+        for unit in bucket.units:
+            load[bucket.ranks.table[unit.replica][unit.shard]] += unit.number * cost
+    sent = WIRE * elements_sent(buckets, spread) / mesh.gpus
+    own = sum(matrix.size / _ranks_of(matrix, mesh) for matrix in matrices)
+    compute = max(load.values(), default=0.0) / (gpu.flops * given.muon_utilisation)
+    memory = own * 4 * FULL / gpu.memory_bytes  # gradient and momentum are read, momentum and weight written
+    talk = sent / (_link(gpu, max(mesh.shards, mesh.replicas)) * given.bandwidth)
+    hidden = min(talk * given.overlap, compute)
+    total = sum(load.values())
+    return MuonPlan(total, max(load.values(), default=0.0), sent, compute + memory + talk - hidden)
+
+
+def layouts_of(parameters: Sequence[Parameter], mesh: Mesh) -> list[Layout]:
+    """Return where each parameter is: dense ones over the shards of each replica, experts over their own ranks."""
+    dense = _table(mesh.replicas, mesh.shards)
+    experts = _table(mesh.gpus // mesh.experts, mesh.experts)
+    result = []
+    for parameter in parameters:
+        ranks = experts if parameter.is_expert else dense
+        result.append(Layout(ranks, tuple(_rows(parameter.shape, len(ranks.table[0])))))
+    return result
+
+
+def elements_sent(buckets: Sequence[Bucket], spread: Sequence[Layout]) -> int:
+    """Return the elements that all ranks send in one step of Muon.
+
+    A cut matrix travels to its owner and back, without the owner's own part; each other replica gets every matrix.
+    """
+    total = 0
+    for bucket in buckets:
+        for unit in bucket.units:
+            size = volume(unit.box)
+            if unit.home is None:
+                own = spread[unit.index].boxes[unit.shard]
+                kept = [max(min(b, d) - max(a, c), 0) for (a, b), (c, d) in zip(unit.box, own, strict=True)]
+                total += 2 * (size - volume(tuple((0, length) for length in kept)))
+            total += (len(bucket.ranks.table) - 1) * size
+    return total
+
+
+def _table(replicas: int, shards: int) -> Ranks:
+    return Ranks(tuple(tuple(range(row * shards, (row + 1) * shards)) for row in range(replicas)))
+
+
+def _rows(shape: Sequence[int], shards: int) -> list[Box]:
+    """Return the parts of a tensor sharded along its first dimension, as torch cuts it."""
+    step = -(-shape[0] // shards)
+    edges = [min(step * place, shape[0]) for place in range(shards + 1)]
+    return [((first, stop), *whole(shape[1:])) for first, stop in zip(edges, edges[1:], strict=False)]
+
+
+def _ranks_of(parameter: Parameter, mesh: Mesh) -> int:
+    return mesh.experts if parameter.is_expert else mesh.shards
+
+
+def _share(ranks: int) -> float:
+    return (ranks - 1) / ranks
+
+
+def _link(gpu: Gpu, ranks: int) -> float:
+    """Return the bytes per second between so many ranks: those of the node while they fit in it."""
+    return gpu.node_bytes if ranks <= gpu.node else gpu.network_bytes
+
+
+def _context_bytes(shapes: ModelShapes, mesh: Mesh, given: Assumptions) -> float:
+    """Return the bytes of keys and values that a rank sends round a ring, forward, backward and repeated."""
+    tokens = given.tokens / mesh.gpus
+    width = shapes.heads * (shapes.query + shapes.value)
+    return tokens * width * HALF * shapes.layers * (mesh.context - 1) * (2 + given.recompute)
