@@ -29,7 +29,7 @@ def plan(
     from .train import silence_libraries
 
     silence_libraries()
-    shapes, layout, given, step = plan_of(source, gpus, gpu, mesh, assume or [])
-    console.show(table(shapes, layout, given, step), rows(shapes, layout, step, GPUS[gpu], given), as_json)
+    shapes, layout, assumptions, step = plan_of(source, gpus, gpu, mesh, assume or [])
+    console.show(table(shapes, layout, assumptions, step), rows(shapes, layout, step, GPUS[gpu], assumptions), as_json)
     if not as_json:
-        print("assumed: " + ", ".join(f"{name}={value:g}" for name, value in vars(given).items()))
+        print("assumed: " + ", ".join(f"{name}={value:g}" for name, value in vars(assumptions).items()))

@@ -21,16 +21,16 @@ def plan_of(
     """Return the plan of a recipe (TOML) or of a model's ``config.json``. Raise RecipeError."""
     if gpu not in GPUS:
         raise RecipeError(f"unknown GPU {gpu!r}; choose one of {', '.join(GPUS)}")
-    config, given = _read(source)
-    given = changed(given, changes)
+    config, assumptions = _read(source)
+    assumptions = changed(assumptions, changes)
     shapes = model_shapes(config)
     layout = parse_mesh(mesh, gpus, shapes.experts)
-    return shapes, layout, given, plan_step(shapes, layout, GPUS[gpu], given)
+    return shapes, layout, assumptions, plan_step(shapes, layout, GPUS[gpu], assumptions)
 
 
-def changed(given: Assumptions, changes: Sequence[str]) -> Assumptions:
+def changed(assumptions: Assumptions, changes: Sequence[str]) -> Assumptions:
     """Return the assumptions with ``KEY=VALUE`` changes. Raise RecipeError for unknown keys and for no number."""
-    names = {field.name: type(getattr(given, field.name)) for field in fields(given)}
+    names = {field.name: type(getattr(assumptions, field.name)) for field in fields(assumptions)}
     for change in changes:
         name, _, text = change.partition("=")
         try:
@@ -41,8 +41,8 @@ def changed(given: Assumptions, changes: Sequence[str]) -> Assumptions:
             raise RecipeError(f"assumption {name} must be a number, got {text!r}") from None
         if value < 0 or (value == 0 and name in {"tokens", "length", "micro", "utilisation", "muon_utilisation"}):
             raise RecipeError(f"assumption {name} must be positive, got {text}")
-        given = replace(given, **{name: value})
-    return given
+        assumptions = replace(assumptions, **{name: value})
+    return assumptions
 
 
 def _read(source: Path) -> tuple[Any, Assumptions]:
@@ -64,7 +64,7 @@ def _read(source: Path) -> tuple[Any, Assumptions]:
     )
 
 
-def rows(shapes: ModelShapes, mesh: Mesh, plan: StepPlan, gpu: Gpu, given: Assumptions) -> list[dict[str, str]]:
+def rows(shapes: ModelShapes, mesh: Mesh, plan: StepPlan, gpu: Gpu, assumptions: Assumptions) -> list[dict[str, str]]:
     """Return the lines of the plan: what, how much, and by which rule."""
     memory = sum(plan.memory.values())
     fits = "fits" if memory < gpu.memory else "does not fit"
@@ -83,19 +83,19 @@ def rows(shapes: ModelShapes, mesh: Mesh, plan: StepPlan, gpu: Gpu, given: Assum
         ("Muon: busiest GPU", f"{plan.muon.busiest / 1e12:,.2f} TFLOP", f"{_imbalance(plan, mesh):.2f} x the mean"),
         ("Muon: exchange", f"{plan.muon.bytes / 1e9:,.3f} GB", "a GPU"),
         ("Muon: time", f"{plan.muon.seconds:.3f} s", f"{plan.muon_share:.1%} of the step"),
-        ("step", f"{plan.seconds:.2f} s", f"{given.tokens / plan.seconds:,.0f} tokens a second"),
+        ("step", f"{plan.seconds:.2f} s", f"{assumptions.tokens / plan.seconds:,.0f} tokens a second"),
         ("price", f"${plan.dollars_per_billion:,.0f}", "a billion tokens, sampling not included"),
     ]
     return [{"what": what, "plan": size, "note": note} for what, size, note in lines]
 
 
-def table(shapes: ModelShapes, mesh: Mesh, given: Assumptions, plan: StepPlan) -> Mapping[str, Any]:
+def table(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions, plan: StepPlan) -> Mapping[str, Any]:
     """Return the plan as a table for JSON."""
     return {
         "parameters": shapes.total,
         "active": shapes.active,
         "mesh": asdict(mesh),
-        "assumptions": asdict(given),
+        "assumptions": asdict(assumptions),
         **asdict(plan),
         "muon_share": plan.muon_share,
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..muon.coefficients import newton_schulz_flops
 from ..muon.exchange_plan import Bucket, make_buckets
-from ..muon.shards import Box, Layout, Ranks, volume, whole
+from ..muon.shards import Box, Layout, Ranks, overlap, volume, whole
 from .hardware import Gpu
 from .mesh import Mesh
 from .model_shapes import ModelShapes, Parameter
@@ -24,7 +24,7 @@ HALF, FULL = 2, 4
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What a plan takes for granted."""
+    """Figures of a plan that nothing measures."""
 
     tokens: int = 1_048_576
     """Tokens of one optimizer step, over all GPUs."""
@@ -80,7 +80,7 @@ class StepPlan:
     flops: float
     """Operations of forward and backward passes, of all ranks."""
     memory: dict[str, float]
-    """Bytes of one rank by what holds them."""
+    """Bytes of one rank by use."""
     collectives: tuple[Line, ...]
     muon: MuonPlan
     seconds: float
@@ -94,30 +94,30 @@ class StepPlan:
         return self.muon.seconds / self.seconds
 
 
-def plan_step(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> StepPlan:
+def plan_step(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumptions) -> StepPlan:
     """Return the plan of a step of supervised or policy-gradient training. Sampling is not part of it."""
-    flops = shapes.forward_flops(given.tokens, given.length) * (3 + given.recompute)
-    lines = collectives(shapes, mesh, gpu, given)
-    muon = plan_muon(shapes, mesh, gpu, given)
-    compute = flops / mesh.gpus / (gpu.flops * given.utilisation)
-    seconds = compute + sum(line.seconds for line in lines) * (1 - given.overlap) + muon.seconds
-    dollars = seconds * mesh.gpus * given.dollars / 3600
-    memory = memory_of_a_rank(shapes, mesh, given)
-    return StepPlan(flops, memory, lines, muon, seconds, dollars / given.tokens * 1e9)
+    flops = shapes.forward_flops(assumptions.tokens, assumptions.length) * (3 + assumptions.recompute)
+    lines = collectives(shapes, mesh, gpu, assumptions)
+    muon = plan_muon(shapes, mesh, gpu, assumptions)
+    compute = flops / mesh.gpus / (gpu.flops * assumptions.utilisation)
+    seconds = compute + sum(line.seconds for line in lines) * (1 - assumptions.overlap) + muon.seconds
+    dollars = seconds * mesh.gpus * assumptions.dollars / 3600
+    memory = memory_of_a_rank(shapes, mesh, assumptions)
+    return StepPlan(flops, memory, lines, muon, seconds, dollars / assumptions.tokens * 1e9)
 
 
-def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, given: Assumptions) -> dict[str, float]:
+def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) -> dict[str, float]:
     """Return the bytes of one rank: float32 weights and states are sharded, one layer is gathered in bfloat16."""
     held: dict[str, float] = defaultdict(float)
     for parameter in shapes.parameters:
-        own = parameter.size / _ranks_of(parameter, mesh)
-        held["weights in float32"] += own * FULL
-        held["gradients"] += own * given.gradient
-        held["optimizer"] += own * (FULL if parameter.blocks is not None else 2 * FULL)
+        size = parameter.size / _ranks_of(parameter, mesh)
+        held["weights in float32"] += size * FULL
+        held["gradients"] += size * assumptions.gradient
+        held["optimizer"] += size * (FULL if parameter.blocks is not None else 2 * FULL)
     dense = shapes.total - shapes.expert_size
     held["two gathered layers"] = 2 * WIRE * (dense / shapes.layers)
     held["experts in bfloat16"] = WIRE * shapes.expert_size / mesh.experts
-    tokens = given.micro * given.length / mesh.context
+    tokens = assumptions.micro * assumptions.length / mesh.context
     held["activations between layers"] = tokens * shapes.hidden * HALF * shapes.layers
     widest = shapes.active / shapes.layers / shapes.hidden
     held["activations of one layer"] = tokens * (2 * widest + 8 * shapes.hidden) * HALF
@@ -125,27 +125,29 @@ def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, given: Assumptions) -> dic
     return dict(held)
 
 
-def collectives(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> tuple[Line, ...]:
+def collectives(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumptions) -> tuple[Line, ...]:
     """Return the collectives of forward and backward passes; ring formulas, (n - 1) / n of the data for each rank."""
     dense, experts = shapes.total - shapes.expert_size, shapes.expert_size
-    passes = max(given.tokens * mesh.context / (mesh.gpus * given.micro * given.length), 1)
+    passes = max(assumptions.tokens * mesh.context / (mesh.gpus * assumptions.micro * assumptions.length), 1)
     shards, copies = mesh.shards, mesh.gpus // mesh.experts
-    tokens = given.tokens / mesh.gpus
+    tokens = assumptions.tokens / mesh.gpus
     exchanged = tokens * shapes.chosen * shapes.hidden * HALF * _share(mesh.experts)
     layers = shapes.layers if experts else 0
-    per_layer = 2 * (2 + given.recompute)  # dispatch and combine, forward, backward and repeated
+    per_layer = 2 * (2 + assumptions.recompute)  # dispatch and combine, forward, backward and repeated
     names = [
         ("gather dense weights", 2 * passes * dense * WIRE * _share(shards), shards),
-        ("scatter dense gradients", passes * dense * given.gradient * _share(shards), shards),
-        ("sum replicas' gradients", 2 * dense / shards * given.gradient * _share(mesh.replicas), mesh.gpus),
+        ("scatter dense gradients", passes * dense * assumptions.gradient * _share(shards), shards),
+        ("sum replicas' gradients", 2 * dense / shards * assumptions.gradient * _share(mesh.replicas), mesh.gpus),
         ("tokens to experts and back", exchanged * layers * per_layer, mesh.experts),
-        ("sum experts' gradients", 2 * experts / mesh.experts * given.gradient * _share(copies), mesh.gpus),
-        ("keys and values of other parts", _context_bytes(shapes, mesh, given), mesh.context),
+        ("sum experts' gradients", 2 * experts / mesh.experts * assumptions.gradient * _share(copies), mesh.gpus),
+        ("keys and values of other parts", _context_bytes(shapes, mesh, assumptions), mesh.context),
     ]
-    return tuple(Line(name, sent, sent / (_link(gpu, ranks) * given.bandwidth)) for name, sent, ranks in names if sent)
+    return tuple(
+        Line(name, sent, sent / (_link(gpu, ranks) * assumptions.bandwidth)) for name, sent, ranks in names if sent
+    )
 
 
-def plan_muon(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> MuonPlan:
+def plan_muon(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumptions) -> MuonPlan:
     """Return Muon's cost, from the plan that the optimizer itself would make."""
     matrices = [parameter for parameter in shapes.parameters if parameter.blocks is not None]
     spread = layouts_of(matrices, mesh)
@@ -156,11 +158,11 @@ def plan_muon(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, given: Assumptions) -> 
         for unit in bucket.units:
             load[bucket.ranks.table[unit.replica][unit.shard]] += unit.number * cost
     sent = WIRE * elements_sent(buckets, spread) / mesh.gpus
-    own = sum(matrix.size / _ranks_of(matrix, mesh) for matrix in matrices)
-    compute = max(load.values(), default=0.0) / (gpu.flops * given.muon_utilisation)
-    memory = own * 4 * FULL / gpu.memory_bytes  # gradient and momentum are read, momentum and weight written
-    talk = sent / (_link(gpu, max(mesh.shards, mesh.replicas)) * given.bandwidth)
-    hidden = min(talk * given.overlap, compute)
+    local_size = sum(matrix.size / _ranks_of(matrix, mesh) for matrix in matrices)
+    compute = max(load.values(), default=0.0) / (gpu.flops * assumptions.muon_utilisation)
+    memory = local_size * 4 * FULL / gpu.memory_bytes  # gradient and momentum are read, momentum and weight written
+    talk = sent / (_link(gpu, max(mesh.shards, mesh.replicas)) * assumptions.bandwidth)
+    hidden = min(talk * assumptions.overlap, compute)
     total = sum(load.values())
     return MuonPlan(total, max(load.values(), default=0.0), sent, compute + memory + talk - hidden)
 
@@ -186,9 +188,8 @@ def elements_sent(buckets: Sequence[Bucket], spread: Sequence[Layout]) -> int:
         for unit in bucket.units:
             size = volume(unit.box)
             if unit.home is None:
-                own = spread[unit.index].boxes[unit.shard]
-                kept = [max(min(b, d) - max(a, c), 0) for (a, b), (c, d) in zip(unit.box, own, strict=True)]
-                total += 2 * (size - volume(tuple((0, length) for length in kept)))
+                held = overlap(unit.box, spread[unit.index].boxes[unit.shard])
+                total += 2 * (size - (0 if held is None else volume(held)))
             total += (len(bucket.ranks.table) - 1) * size
     return total
 
@@ -217,8 +218,8 @@ def _link(gpu: Gpu, ranks: int) -> float:
     return gpu.node_bytes if ranks <= gpu.node else gpu.network_bytes
 
 
-def _context_bytes(shapes: ModelShapes, mesh: Mesh, given: Assumptions) -> float:
+def _context_bytes(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) -> float:
     """Return the bytes of keys and values that a rank sends round a ring, forward, backward and repeated."""
-    tokens = given.tokens / mesh.gpus
+    tokens = assumptions.tokens / mesh.gpus
     width = shapes.heads * (shapes.query + shapes.value)
-    return tokens * width * HALF * shapes.layers * (mesh.context - 1) * (2 + given.recompute)
+    return tokens * width * HALF * shapes.layers * (mesh.context - 1) * (2 + assumptions.recompute)
