@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, distributed
 
 from .blocks import to_batch, to_region
+from .pending import PendingUpdates
 from .routes import Part, Route
 from .shards import Box, part
 
@@ -46,14 +47,14 @@ class Exchange:
         self._received: Tensor | None = None
         self._results: dict[tuple[int, Box], Result] = {}
 
-    def send(self, tensors: Sequence[Tensor]) -> None:
-        """Start to send parts of cut matrices. ``tensors`` are the own parts of all parameters."""
+    def send(self, tensors: PendingUpdates) -> None:
+        """Start to send parts of cut matrices. ``tensors`` are the own parts of all parameters, by their place."""
         if self.route.is_cut:
             rows = self.route.outgoing
             values = [_values(piece, tensors) for row in rows for piece in row]
             self._all_to_all(values, _sizes(rows), _sizes(self.route.incoming), self.route.bucket.ranks.shard_group)
 
-    def receive(self, tensors: Sequence[Tensor]) -> Tensor:
+    def receive(self, tensors: PendingUpdates) -> Tensor:
         """Return the matrices that this rank owns, [B, r, c], in the type that travels."""
         regions = {
             piece.unit: self._empty(piece.box) if piece.unit.home is None else _values(piece, tensors)
@@ -142,7 +143,7 @@ class Exchange:
         return ((piece, some.view(_shape(piece.box))) for piece, some in zip(parts, values, strict=True))
 
 
-def _values(piece: Part, tensors: Sequence[Tensor]) -> Tensor:
+def _values(piece: Part, tensors: PendingUpdates) -> Tensor:
     return part(tensors[piece.unit.index], piece.box, piece.origin)
 
 

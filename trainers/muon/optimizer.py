@@ -28,6 +28,7 @@ from .exchange import Exchange
 from .exchange_plan import BUCKET, make_buckets
 from .newton_schulz import iteration_type, orthogonalize
 from .normalize import normalize, second_moment
+from .pending import PendingUpdates
 from .routes import Route, make_route
 from .shards import layouts, local, part, zeros_like
 
@@ -186,7 +187,8 @@ class Muon(Optimizer):
             return
         parameters, routes = self._planned(groups)
         group_of = {id(parameter): group for group in groups for parameter in group["params"]}
-        updates = [self._momentum(parameter, group_of[id(parameter)]) for parameter in parameters]
+        compute = [(parameter, group_of[id(parameter)]) for parameter in parameters]
+        updates = PendingUpdates(lambda place: self._momentum(*compute[place]), len(parameters), routes)
         device = local(parameters[0]).device
         waiting: list[Exchange] = []
         exchanges = [Exchange(route, self._wire, device) for route in routes]
@@ -195,6 +197,7 @@ class Muon(Optimizer):
             if following is not None:
                 following.send(updates)
             matrices = exchange.receive(updates)
+            updates.release(exchange.route)
             factors = orthogonalize(matrices, **self._iteration) if len(matrices) else matrices
             exchange.give_back(factors.to(self._wire))  # also what stays here: replicas must have the same values
             waiting.append(exchange)
@@ -202,6 +205,7 @@ class Muon(Optimizer):
                 waiting[-2].spread()
             if len(waiting) > 2:
                 self._apply(waiting.pop(0), parameters, group_of)
+        updates.finish()
         waiting[-1].spread()
         for exchange in waiting:
             self._apply(exchange, parameters, group_of)
@@ -228,7 +232,7 @@ class Muon(Optimizer):
                 state["second_moment"] = second_moment(parameter, self._blocks[parameter])
         gradient, buffer = local(_gradient(parameter)), local(state["momentum_buffer"])
         buffer.lerp_(gradient.to(buffer.dtype), 1 - group["momentum"])
-        return gradient.to(buffer.dtype).lerp(buffer, group["momentum"]) if group["nesterov"] else buffer.clone()
+        return gradient.to(buffer.dtype).lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
 
     def _apply(self, exchange: Exchange, parameters: Sequence[Tensor], group_of: dict[int, dict[str, Any]]) -> None:
         bucket = exchange.route.bucket
@@ -259,7 +263,7 @@ def _decay(weights: Tensor, update: Tensor, group: dict[str, Any]) -> None:
     if not group["cautious"]:
         weights.mul_(1 - decay)
     else:
-        weights.addcmul_(weights, (weights * update >= 0).to(weights.dtype), value=-float(decay))
+        weights.sub_(weights * (weights * update >= 0) * decay)
 
 
 def _descend(weights: Tensor, update: Tensor, lr: float | Tensor, factor: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...client import Client
 from ...errors import BadAddress
-from .recipe import Recipe
+from .recipe import Optimizer, Recipe
 
 _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 """Objectives with one ratio for a whole sequence. With that ratio, k3 has about the gradient of the forward KL."""
@@ -71,10 +71,17 @@ def unread_keys(stage: str, table: Mapping[str, Any]) -> list[str]:
     for name in ("distillation", "replay") if stage == "rl" else ():
         if table.get(name) and f"channels.{name}" not in keys:
             problems.append(f"[{name}] is read if channels.{name} has a weight; give it one, or 0 to leave it off")
-    options = sorted(inner.get("optimizer", {}).keys() - {"name"})
-    if options and inner["optimizer"].get("name") != "muon":
-        problems.append(f'optimizer.{options[0]} is for Muon; set optimizer.name = "muon", or remove it')
-    return problems
+    return [*problems, *_optimizer_problems(inner.get("optimizer", {}))]
+
+
+def _optimizer_problems(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for an option of Muon that AdamW does not read. Values that are the default may stand."""
+    if table.get("name") == "muon":
+        return
+    for name, value in table.items():
+        default = getattr(Optimizer(), name, value)
+        if name != "name" and value != (list(default) if isinstance(default, tuple) else default):
+            yield f'optimizer.{name} is for Muon; set optimizer.name = "muon", or remove it'
 
 
 def ignored_keys(recipe: Recipe) -> set[str]:

@@ -94,13 +94,16 @@ def pretrain(
     *,
     seed: int = 0,
     progress: Progress | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> list[float]:
     """Train ``copying`` steps, ``reading`` steps on dialogues without tools, then ``steps`` on whole dialogues.
 
-    The optimizer is AdamW with a warm-up, then a cosine over all steps. Returns the loss of each step.
+    The optimizer is AdamW unless another is given, at the learning rate of ``sizes``, with a warm-up, then a cosine
+    over all steps. Return the loss of each step.
     """
     steps = sizes.copying + sizes.reading + sizes.steps
-    optimizer = torch.optim.AdamW(model.parameters(), lr=sizes.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    if optimizer is None:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=sizes.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     warm = max(steps // 20, 1)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps - warm, 1), sizes.learning_rate / 20)
     warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm, total_iters=warm)
@@ -116,7 +119,7 @@ def pretrain(
     for step, batch in enumerate(batches):
         if progress:
             progress("pretraining", step, steps)
-        loss = _loss(model, batch)
+        loss = dialogue_loss(model, batch)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -148,7 +151,7 @@ def _batches(dialogues: Sequence[Dialogue], size: int, number: int, seed: int) -
     return batches[:number]
 
 
-def _loss(model: Any, batch: Sequence[Dialogue]) -> Tensor:
+def dialogue_loss(model: Any, batch: Sequence[Dialogue]) -> Tensor:
     """Return nats per assistant token. Causal attention never sees the padding on the right."""
     width = max(len(dialogue.ids) for dialogue in batch)
 
