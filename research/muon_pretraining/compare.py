@@ -38,7 +38,7 @@ SIZES = {
     "steps": 50,
     "batch": 8,
 }
-RATES = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
+RATES = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
 ARMS = ("adamw", "muon")
 TUNING_SEED, FIRST_SEED = 100, 1
 HELD_OUT = 128
@@ -119,14 +119,16 @@ class Data:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print the tuning, the held-out losses and the curves."""
-    print("| arm | " + " | ".join(f"{rate:g}" for rate in RATES) + " |\n|---" * 1 + "|---" * len(RATES) + "|")
+    print("| arm | " + " | ".join(f"{rate:g}" for rate in RATES) + " |\n" + "|---" * (len(RATES) + 1) + "|")
     for arm in ARMS:
         tuned = {row["rate"]: row["held_out"] for row in rows if row["arm"] == arm and row["seed"] == TUNING_SEED}
         print(f"| {arm} | " + " | ".join(f"{tuned[rate]:.3f}" if rate in tuned else "" for rate in RATES) + " |")
     print("\n| arm | rate | held-out loss, mean | 95 % interval | " + " | ".join(map(str, MILESTONES)) + " | seconds |")
     print("|---" * (5 + len(MILESTONES)) + "|")
     for arm in ARMS:
-        counted = [row for row in rows if row["arm"] == arm and row["seed"] != TUNING_SEED]
+        tuned = {row["rate"]: row["held_out"] for row in rows if row["arm"] == arm and row["seed"] == TUNING_SEED}
+        best = min(tuned, key=tuned.__getitem__)
+        counted = [row for row in rows if (row["arm"], row["rate"]) == (arm, best) and row["seed"] != TUNING_SEED]
         if len(counted) < 2:
             continue
         values = [row["held_out"] for row in counted]
