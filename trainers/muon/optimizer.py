@@ -188,6 +188,9 @@ class Muon(Optimizer):
         parameters, routes = self._planned(groups)
         group_of = {id(parameter): group for group in groups for parameter in group["params"]}
         compute = [(parameter, group_of[id(parameter)]) for parameter in parameters]
+        for parameter, group in compute:
+            if parameter.grad is not None:
+                self._start_state(parameter, group)
         updates = PendingUpdates(lambda place: self._momentum(*compute[place]), len(parameters), routes)
         device = local(parameters[0]).device
         waiting: list[Exchange] = []
@@ -221,15 +224,19 @@ class Muon(Optimizer):
             self._plan = parameters, [make_route(bucket, spread) for bucket in buckets]
         return self._plan
 
-    def _momentum(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
-        """Return U of the own part of a parameter, and update its momentum."""
+    def _start_state(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        """Make the state of a parameter, also on ranks that hold none of its rows: it is alike on all ranks."""
         state = self.state[parameter]
-        if parameter.grad is None:
-            return torch.zeros_like(local(parameter))
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = zeros_like(parameter)
-            if group["neuron_beta"] is not None:  # also on ranks that hold no row: state is alike on all ranks
+            if group["neuron_beta"] is not None:
                 state["second_moment"] = second_moment(parameter, self._blocks[parameter])
+
+    def _momentum(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
+        """Return U of the own part of a parameter, and update its momentum."""
+        if parameter.grad is None:
+            return torch.zeros_like(local(parameter))
+        state = self.state[parameter]
         gradient, buffer = local(_gradient(parameter)), local(state["momentum_buffer"])
         buffer.lerp_(gradient.to(buffer.dtype), 1 - group["momentum"])
         return gradient.to(buffer.dtype).lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
