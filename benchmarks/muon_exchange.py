@@ -27,8 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, Qwen3MoeConfig
 
 from etude.trainers.muon import Muon, divide
-from etude.trainers.muon.exchange_plan import make_buckets
-from etude.trainers.muon.shards import layouts, overlap, volume
+from etude.trainers.muon.sharding.exchange_plan import make_buckets
+from etude.trainers.muon.sharding.shards import layouts, overlap, volume
 
 MESHES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "FSDP 2": ((2,), (2,)),

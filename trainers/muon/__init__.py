@@ -1,7 +1,7 @@
 """Muon at natural granularity, for any PyTorch model: per head, per expert, on one device or sharded.
 
 ``divide(model)`` finds the matrices, ``describe`` prints them, ``Muon`` updates them. Read ``divide.py`` for the rules,
-``newton_schulz.py`` for the iteration, ``optimizer.py`` for the update, ``exchange_plan.py`` for sharded models.
+``newton_schulz.py`` for the iteration, ``optimizer.py`` for the update, ``sharding/`` for sharded models.
 Nothing here needs more than PyTorch.
 """
 

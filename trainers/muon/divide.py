@@ -20,8 +20,11 @@ _INPUTS = frozenset(
     "q_proj k_proj v_proj q_b_proj qkv_proj query_key_value c_attn Wqkv wqkv wq wk wv query key value".split()
 )
 """Projections whose outputs are heads beside each other. A fused one is divided by heads in any order of its parts."""
+_FUSED = frozenset("qkv_proj query_key_value c_attn Wqkv wqkv".split())
 _OUTPUTS = frozenset("o_proj out_proj dense c_proj wo".split())
 """Projections whose inputs are the heads."""
+_HEADS = ("num_attention_heads", "num_heads", "n_head")
+_WIDTHS = ("hidden_size", "embed_dim", "n_embd")
 _GATED = "gate_up_proj"
 
 
@@ -48,7 +51,7 @@ def divide(model: nn.Module, overrides: Mapping[str, Blocks | str] | None = None
     """
     overrides = dict(overrides or {})
     unused = set(overrides)
-    heads = _output_heads(model)
+    looked_up = _looked_up(model)
     divisions, visited = [], set()
     for prefix, module in model.named_modules():
         for leaf, parameter in module.named_parameters(prefix, recurse=False):
@@ -57,7 +60,7 @@ def divide(model: nn.Module, overrides: Mapping[str, Blocks | str] | None = None
             visited.add(id(parameter))
             pattern = next((pattern for pattern in overrides if fnmatch.fnmatchcase(leaf, pattern)), None)
             if pattern is None:
-                blocks = None if id(parameter) in heads else _blocks(model, prefix, module, leaf, parameter)
+                blocks = None if id(parameter) in looked_up else _blocks(model, prefix, module, leaf, parameter)
             else:
                 unused.discard(pattern)
                 blocks = _override(overrides[pattern])
@@ -104,18 +107,22 @@ def _override(value: Blocks | str) -> Blocks | None:
     return None
 
 
-def _output_heads(model: nn.Module) -> set[int]:
-    """Return the ids of the weights that turn hidden states into logits."""
+def _looked_up(model: nn.Module) -> set[int]:
+    """Return the ids of the weights of embeddings, and of those that turn hidden states into logits."""
     find = getattr(model, "get_output_embeddings", None)
     head = find() if find is not None else None
-    modules = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "lm_head"]
+    modules = [
+        module
+        for name, module in model.named_modules()
+        if name.rpartition(".")[2] == "lm_head" or isinstance(module, (nn.Embedding, nn.EmbeddingBag))
+    ]
     return {id(parameter) for module in [head, *modules] if module is not None for parameter in module.parameters()}
 
 
 def _blocks(model: nn.Module, prefix: str, module: nn.Module, name: str, parameter: Tensor) -> Blocks | None:
     """Return the division of one parameter, None for AdamW."""
     leaf = name.rpartition(".")[2]
-    if isinstance(module, nn.Embedding) or min(parameter.shape, default=1) < 2:
+    if min(parameter.shape[-2:], default=1) < 2 or "lora_embedding" in name:
         return None
     if parameter.ndim == 3:
         return (
@@ -123,7 +130,7 @@ def _blocks(model: nn.Module, prefix: str, module: nn.Module, name: str, paramet
         )
     if parameter.ndim != 2 or leaf.endswith("bias"):
         return None
-    owner, _, child = prefix.rpartition(".")
+    owner, _, child = prefix.removesuffix(".base_layer").rpartition(".")  # which peft puts around a layer
     parent = model.get_submodule(owner)
     if isinstance(module, nn.MultiheadAttention):
         size = module.head_dim if leaf.endswith("proj_weight") else None
@@ -132,7 +139,7 @@ def _blocks(model: nn.Module, prefix: str, module: nn.Module, name: str, paramet
     outputs, inputs = (COLUMNS, ROWS) if turned else (ROWS, COLUMNS)
     if child == _GATED:
         return _gated_blocks(parent, parameter)
-    if not any(hasattr(parent, name) for name in _INPUTS) and not isinstance(parent, nn.MultiheadAttention):
+    if not _is_attention(parent):
         return Blocks()
     if child in {"kv_b_proj", "kv_a_proj_with_mqa"}:
         return _latent_blocks(parent, child, parameter)
@@ -141,6 +148,12 @@ def _blocks(model: nn.Module, prefix: str, module: nn.Module, name: str, paramet
     if child in _OUTPUTS:
         return _evenly("head", inputs, _first(model, parent, "v_head_dim", "head_dim", "head_size"), parameter)
     return Blocks()
+
+
+def _is_attention(module: nn.Module) -> bool:
+    """Return whether a module has projections of queries and keys, or a fused one."""
+    names = {name for name, _ in module.named_children()} & _INPUTS
+    return isinstance(module, nn.MultiheadAttention) or bool(names & _FUSED) or len(names) > 1 or "q_b_proj" in names
 
 
 def _evenly(kind: str, dim: int, size: int | None, parameter: Tensor) -> Blocks:
@@ -152,16 +165,21 @@ def _evenly(kind: str, dim: int, size: int | None, parameter: Tensor) -> Blocks:
 
 
 def _first(model: nn.Module, parent: nn.Module, *names: str) -> int | None:
-    """Return the first size of heads that the attention module or the model's configuration gives."""
+    """Return the first size of heads that the attention module or a configuration gives, the module's own first."""
     for holder in (parent, getattr(parent, "config", None), getattr(model, "config", None)):
-        for name in names:
-            value = getattr(holder, name, None)
-            if isinstance(value, int):
-                return value
-        width, number = getattr(holder, "hidden_size", None), getattr(holder, "num_attention_heads", None)
-        if isinstance(width, int) and isinstance(number, int):
+        sizes = (_number(holder, name) for name in names)
+        if size := next(filter(None, sizes), None):
+            return size
+        number = next(filter(None, (_number(holder, name) for name in _HEADS)), None)
+        width = next(filter(None, (_number(holder, name) for name in _WIDTHS)), None)
+        if number and width:
             return width // number
-    return getattr(parent, "head_dim", None)
+    return None
+
+
+def _number(holder: object, name: str) -> int | None:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _latent_blocks(parent: nn.Module, child: str, parameter: Tensor) -> Blocks:

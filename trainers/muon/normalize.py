@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, distributed
 
 from .blocks import ROWS, Blocks
-from .exchange import Result
-from .exchange_plan import Unit
-from .routes import Route
-from .shards import part
+from .sharding.exchange import Result
+from .sharding.exchange_plan import Unit
+from .sharding.routes import Route
+from .sharding.shards import part
 
 EPS = 1e-8
 

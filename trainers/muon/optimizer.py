@@ -7,12 +7,11 @@ al. 2025, arXiv:2502.16982):
     W <- (1 - eta lambda) W - eta s(r, c) NewtonSchulz(U)
 
 A parameter is divided into such matrices by its ``Division`` (divide.py). Sharded parameters (DTensors of FSDP2, HSDP
-or expert parallelism) are exchanged as exchange_plan.py says; the result is that of one process.
+or expert parallelism) are exchanged as sharding/exchange_plan.py says; the result is that of one process.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,30 +21,22 @@ from torch.optim.adamw import adamw
 from torch.optim.optimizer import Optimizer
 
 from .blocks import Blocks
-from .coefficients import coefficients
 from .divide import Division
-from .exchange import Exchange
-from .exchange_plan import BUCKET, make_buckets
 from .newton_schulz import iteration_type, orthogonalize
 from .normalize import normalize, second_moment
-from .pending import PendingUpdates
-from .routes import Route, make_route
-from .shards import layouts, local, part, zeros_like
-
-SCALES: dict[str, Callable[[int, int], float]] = {
-    "moonlight": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
-    "spectral": lambda rows, columns: math.sqrt(rows / columns),
-    "original": lambda rows, columns: math.sqrt(max(1.0, rows / columns)),
-}
-"""Factor of the learning rate for a matrix [r, c]. ``moonlight`` gives updates the size of AdamW's, so that its rate
-and weight decay can be used (arXiv:2502.16982); ``spectral`` bounds the change of outputs (arXiv:2310.17813)."""
+from .options import SCALES, check_details, check_options
+from .sharding.exchange import Exchange
+from .sharding.exchange_plan import BUCKET, make_buckets
+from .sharding.pending import PendingUpdates
+from .sharding.routes import Route, make_route
+from .sharding.shards import layouts, local, part, zeros_like
 
 
 class Muon(Optimizer):
     """Optimizer of a divided model: Muon for its matrices, AdamW for the rest.
 
     Group 0 has the matrices, group 1 the other parameters; an empty group is left out. A parameter without a gradient
-    is not changed. The state has the same sharding as the parameters.
+    is not changed; it must be without one on all ranks. The state has the same sharding as the parameters.
 
     Args:
         divisions: result of ``divide(model)``, after the model has been sharded.
@@ -93,8 +84,8 @@ class Muon(Optimizer):
         capturable: bool = False,
         bucket: int = BUCKET,
     ) -> None:
-        _check(lr, weight_decay, momentum, scale, neuron_beta)
-        _check_coefficients(coefficients, steps)
+        check_options(lr, lr if adamw_lr is None else adamw_lr, weight_decay, momentum, scale, neuron_beta)
+        check_details(coefficients, steps, betas, eps, bucket)
         device = next((division.parameter.device for division in divisions), torch.device("cpu"))
         dtype = iteration_type(method, device, dtype)
         self._blocks: dict[Tensor, Blocks] = {
@@ -131,12 +122,33 @@ class Muon(Optimizer):
         super().__init__([group for group in (matrices, others) if group["params"]], {"weight_decay": weight_decay})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group. Raise ValueError for matrices whose blocks are not known."""
-        super().add_param_group(param_group)
-        self._plan = None
-        group = self.param_groups[-1]
-        if group.get("algorithm") == "muon" and not all(weight in self._blocks for weight in group["params"]):
+        """Add a group, whose missing options are those of the first group of its algorithm.
+
+        Raise ValueError without an algorithm, and for matrices whose blocks are not known.
+        """
+        algorithm = param_group.get("algorithm")
+        if algorithm not in {"muon", "adamw"}:
+            raise ValueError(f"a group needs an algorithm, muon or adamw, got {algorithm!r}")
+        weights = param_group["params"]
+        weights = [weights] if isinstance(weights, Tensor) else list(weights)
+        if algorithm == "muon" and not all(weight in self._blocks for weight in weights):
             raise ValueError("parameters of a Muon group need blocks; divide the model first and pass all divisions")
+        like = next((group for group in self.param_groups if group["algorithm"] == algorithm), {})
+        super().add_param_group({**like, **param_group, "params": weights})
+        self._plan = None
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state. Second moments stay float32, whatever the type of their parameters."""
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for parameter, key in zip(group["params"], saved["params"], strict=True):
+                moment = state_dict["state"].get(key, {}).get("second_moment")
+                if moment is not None:
+                    self.state[parameter]["second_moment"] = moment.to(parameter.device).clone()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs; it makes a plan of its own."""
+        return {**self.__dict__, "_plan": None}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -188,10 +200,13 @@ class Muon(Optimizer):
         parameters, routes = self._planned(groups)
         group_of = {id(parameter): group for group in groups for parameter in group["params"]}
         compute = [(parameter, group_of[id(parameter)]) for parameter in parameters]
+        gradients = [None if parameter.grad is None else _gradient(parameter) for parameter in parameters]
         for parameter, group in compute:
             if parameter.grad is not None:
                 self._start_state(parameter, group)
-        updates = PendingUpdates(lambda place: self._momentum(*compute[place]), len(parameters), routes)
+        updates = PendingUpdates(
+            lambda place: self._momentum(*compute[place], gradients[place]), len(parameters), routes
+        )
         device = local(parameters[0]).device
         waiting: list[Exchange] = []
         exchanges = [Exchange(route, self._wire, device) for route in routes]
@@ -229,15 +244,14 @@ class Muon(Optimizer):
         state = self.state[parameter]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = zeros_like(parameter)
-            if group["neuron_beta"] is not None:
-                state["second_moment"] = second_moment(parameter, self._blocks[parameter])
+        if group["neuron_beta"] is not None and "second_moment" not in state:
+            state["second_moment"] = second_moment(parameter, self._blocks[parameter])
 
-    def _momentum(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
+    def _momentum(self, parameter: Tensor, group: dict[str, Any], whole_gradient: Tensor | None) -> Tensor:
         """Return U of the own part of a parameter, and update its momentum."""
-        if parameter.grad is None:
+        if whole_gradient is None:
             return torch.zeros_like(local(parameter))
-        state = self.state[parameter]
-        gradient, buffer = local(_gradient(parameter)), local(state["momentum_buffer"])
+        gradient, buffer = local(whole_gradient), local(self.state[parameter]["momentum_buffer"])
         buffer.lerp_(gradient.to(buffer.dtype), 1 - group["momentum"])
         return gradient.to(buffer.dtype).lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
 
@@ -278,20 +292,3 @@ def _descend(weights: Tensor, update: Tensor, lr: float | Tensor, factor: float)
         weights.sub_(update.to(weights.dtype) * (lr * factor))
     else:
         weights.add_(update, alpha=-lr * factor)
-
-
-def _check(lr: float | Tensor, weight_decay: float, momentum: float, scale: str, neuron_beta: float | None) -> None:
-    if not isinstance(lr, Tensor) and lr < 0:
-        raise ValueError(f"lr must not be negative, got {lr}")
-    if weight_decay < 0:
-        raise ValueError(f"weight_decay must not be negative, got {weight_decay}")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum must be at least 0 and less than 1, got {momentum}")
-    if scale not in SCALES:
-        raise ValueError(f"unknown scale {scale!r}; choose one of {', '.join(SCALES)}")
-    if neuron_beta is not None and not 0 <= neuron_beta < 1:
-        raise ValueError(f"neuron_beta must be at least 0 and less than 1, got {neuron_beta}")
-
-
-def _check_coefficients(name: str, steps: int | None) -> None:
-    coefficients(name, steps)

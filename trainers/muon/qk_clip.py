@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .shards import local, own_box
+from .sharding.shards import local, own_box
 
 THRESHOLD = 100.0
 

@@ -39,16 +39,22 @@ def parse_mesh(text: str, gpus: int, experts: int) -> Mesh:
     values: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         name, _, number = part.partition("=")
-        if name not in KEYS or not number.isdigit() or int(number) < 1:
+        if name not in KEYS or not number.isdecimal() or int(number) < 1:
             raise RecipeError(
                 f"--mesh {part!r} is not one of {', '.join(KEYS)} with a number; write replicas=2,experts=8"
             )
+        if name in values:
+            raise RecipeError(f"--mesh names {name} twice; name it once")
         values[name] = int(number)
     spread = next(ranks for ranks in range(min(gpus, max(experts, 1)), 0, -1) if not (gpus % ranks or experts % ranks))
     mesh = Mesh(gpus, values.get("replicas", 1), values.get("experts", spread), values.get("context", 1))
     for name in KEYS:
         if gpus % getattr(mesh, name):
             raise RecipeError(f"--mesh {name}={getattr(mesh, name)} does not divide {gpus} GPUs; choose a divisor")
+    if mesh.experts > 1 and not experts:
+        raise RecipeError(
+            f"--mesh experts={mesh.experts} is for mixtures of experts, which this model is not; remove it"
+        )
     if max(experts, 1) % mesh.experts:
         raise RecipeError(f"--mesh experts={mesh.experts} does not divide {experts} experts; choose a divisor")
     return mesh

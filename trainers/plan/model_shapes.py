@@ -87,7 +87,7 @@ def read_config(path: Path) -> Any:
     try:
         table = json.loads(path.read_text("utf-8"))
         return AutoConfig.for_model(table.pop("model_type"), **table)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, AttributeError, TypeError, ValueError, KeyError) as error:
         raise RecipeError(f"{path} is not the config.json of a model ({error}); name one") from error
 
 
@@ -104,7 +104,7 @@ def model_shapes(config: Any) -> ModelShapes:
             division.name,
             tuple(division.parameter.shape),
             division.blocks,
-            ".experts." in f"{division.name}.",
+            ".experts." in f"{division.name}." or (division.blocks is not None and division.blocks.kind == "expert"),
             id(division.parameter) in looked_up,
         )
         for division in divide(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -14,6 +15,9 @@ from .mesh import Mesh, parse_mesh
 from .model_shapes import ModelShapes, model_shapes, read_config
 from .step import Assumptions, StepPlan, plan_step
 
+_SHARES = ("utilisation", "muon_utilisation", "bandwidth", "overlap", "muon")
+_MAY_BE_ZERO = ("overlap", "recompute", "dollars", "muon")
+
 
 def plan_of(
     source: Path, gpus: int, gpu: str, mesh: str, changes: Sequence[str] = ()
@@ -23,8 +27,14 @@ def plan_of(
         raise RecipeError(f"unknown GPU {gpu!r}; choose one of {', '.join(GPUS)}")
     config, assumptions = _read(source)
     assumptions = changed(assumptions, changes)
-    shapes = model_shapes(config)
+    try:
+        shapes = model_shapes(config)
+    except (ArithmeticError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        first = str(error).partition("\n")[0][:200]
+        raise RecipeError(f"{source} is not the config.json of a causal language model ({first}); name one") from error
     layout = parse_mesh(mesh, gpus, shapes.experts)
+    if layout.context > assumptions.length:
+        raise RecipeError(f"--mesh context={layout.context} is more than length={assumptions.length}; lower it")
     return shapes, layout, assumptions, plan_step(shapes, layout, GPUS[gpu], assumptions)
 
 
@@ -39,8 +49,12 @@ def changed(assumptions: Assumptions, changes: Sequence[str]) -> Assumptions:
             raise RecipeError(f"unknown assumption {name!r}; choose one of {', '.join(names)}") from None
         except ValueError:
             raise RecipeError(f"assumption {name} must be a number, got {text!r}") from None
-        if value < 0 or (value == 0 and name in {"tokens", "length", "micro", "utilisation", "muon_utilisation"}):
+        except OverflowError:
+            raise RecipeError(f"assumption {name} must be finite, got {text}") from None
+        if not 0 <= value < math.inf or (value == 0 and name not in _MAY_BE_ZERO):
             raise RecipeError(f"assumption {name} must be positive, got {text}")
+        if name in _SHARES and value > 1:
+            raise RecipeError(f"assumption {name} is a share, at most 1, got {text}")
         assumptions = replace(assumptions, **{name: value})
     return assumptions
 
@@ -61,6 +75,7 @@ def _read(source: Path) -> tuple[Any, Assumptions]:
         length=recipe.generation.max_ids,
         micro=recipe.train.micro,
         recompute=float(recipe.train.gradient_checkpointing),
+        muon=int(recipe.optimizer.name == "muon"),
     )
 
 

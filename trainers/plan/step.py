@@ -6,13 +6,14 @@ plans with what was measured and published.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..muon.coefficients import newton_schulz_flops
-from ..muon.exchange_plan import Bucket, make_buckets
-from ..muon.shards import Box, Layout, Ranks, overlap, volume, whole
+from ..muon.sharding.exchange_plan import Bucket, make_buckets
+from ..muon.sharding.shards import Box, Layout, Ranks, overlap, volume, whole
 from .hardware import Gpu
 from .mesh import Mesh
 from .model_shapes import ModelShapes, Parameter
@@ -44,6 +45,8 @@ class Assumptions:
     """Forward passes that activation checkpointing repeats."""
     gradient: int = 4
     """Bytes of a gradient's element."""
+    muon: int = 1
+    """Whether matrices are updated by Muon (1) or by AdamW (0)."""
     dollars: float = 2.5
     """Price of one GPU for an hour."""
 
@@ -99,11 +102,17 @@ def plan_step(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumption
     flops = shapes.forward_flops(assumptions.tokens, assumptions.length) * (3 + assumptions.recompute)
     lines = collectives(shapes, mesh, gpu, assumptions)
     muon = plan_muon(shapes, mesh, gpu, assumptions)
-    compute = flops / mesh.gpus / (gpu.flops * assumptions.utilisation)
+    compute = flops * idle_factor(mesh, assumptions) / mesh.gpus / (gpu.flops * assumptions.utilisation)
     seconds = compute + sum(line.seconds for line in lines) * (1 - assumptions.overlap) + muon.seconds
     dollars = seconds * mesh.gpus * assumptions.dollars / 3600
     memory = memory_of_a_rank(shapes, mesh, assumptions)
     return StepPlan(flops, memory, lines, muon, seconds, dollars / assumptions.tokens * 1e9)
+
+
+def idle_factor(mesh: Mesh, assumptions: Assumptions) -> float:
+    """Return the time of a step relative to one in which sequences divide evenly among the GPUs."""
+    even = assumptions.tokens * mesh.context / (assumptions.length * mesh.gpus)
+    return math.ceil(even) / even
 
 
 def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) -> dict[str, float]:
@@ -113,7 +122,7 @@ def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) 
         size = parameter.size / _ranks_of(parameter, mesh)
         held["weights in float32"] += size * FULL
         held["gradients"] += size * assumptions.gradient
-        held["optimizer"] += size * (FULL if parameter.blocks is not None else 2 * FULL)
+        held["optimizer"] += size * (FULL if assumptions.muon and parameter.blocks is not None else 2 * FULL)
     dense = shapes.total - shapes.expert_size
     held["two gathered layers"] = 2 * WIRE * (dense / shapes.layers)
     held["experts in bfloat16"] = WIRE * shapes.expert_size / mesh.experts
@@ -149,7 +158,7 @@ def collectives(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumpti
 
 def plan_muon(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumptions) -> MuonPlan:
     """Return Muon's cost, from the plan that the optimizer itself would make."""
-    matrices = [parameter for parameter in shapes.parameters if parameter.blocks is not None]
+    matrices = [parameter for parameter in shapes.parameters if assumptions.muon and parameter.blocks is not None]
     spread = layouts_of(matrices, mesh)
     buckets = make_buckets([m.shape for m in matrices], [m.blocks for m in matrices if m.blocks], spread)
     load: dict[int, float] = defaultdict(float)
@@ -161,7 +170,8 @@ def plan_muon(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumption
     local_size = sum(matrix.size / _ranks_of(matrix, mesh) for matrix in matrices)
     compute = max(load.values(), default=0.0) / (gpu.flops * assumptions.muon_utilisation)
     memory = local_size * 4 * FULL / gpu.memory_bytes  # gradient and momentum are read, momentum and weight written
-    talk = sent / (_link(gpu, max(mesh.shards, mesh.replicas)) * assumptions.bandwidth)
+    link = _link(gpu, mesh.gpus if _crosses(mesh) else mesh.shards)
+    talk = sent / (link * assumptions.bandwidth)
     hidden = min(talk * assumptions.overlap, compute)
     total = sum(load.values())
     return MuonPlan(total, max(load.values(), default=0.0), sent, compute + memory + talk - hidden)
@@ -216,6 +226,11 @@ def _share(ranks: int) -> float:
 def _link(gpu: Gpu, ranks: int) -> float:
     """Return the bytes per second between so many ranks: those of the node while they fit in it."""
     return gpu.node_bytes if ranks <= gpu.node else gpu.network_bytes
+
+
+def _crosses(mesh: Mesh) -> bool:
+    """Return whether replicas, of dense parameters or of experts, send results to each other."""
+    return mesh.replicas > 1 or mesh.gpus > mesh.experts > 1
 
 
 def _context_bytes(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) -> float:

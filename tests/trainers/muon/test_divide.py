@@ -100,6 +100,41 @@ def test_torch_attention_is_divided_by_heads() -> None:
     assert found["linear1.weight"] == Blocks()
 
 
+class Projections(nn.Module):
+    """Layers of some names, and attributes, beside each other."""
+
+    def __init__(self, layers: dict[str, nn.Module], **attributes: object) -> None:
+        super().__init__()
+        for name, value in {**layers, **attributes}.items():
+            setattr(self, name, value)
+
+
+def test_the_size_of_heads_comes_from_the_module_before_the_configuration() -> None:
+    names = ("q_proj", "k_proj", "v_proj", "out_proj")
+    vision = Projections({name: nn.Linear(32, 32) for name in names}, num_heads=2, embed_dim=32)
+    model = Projections({"vision": vision}, config=type("Config", (), {"head_dim": 4})())
+    found = {division.name: division.blocks for division in divide(model)}
+    assert found["vision.q_proj.weight"] == _heads(2, 16)
+    assert found["vision.out_proj.weight"] == _heads(2, 16, COLUMNS)
+
+
+def test_layers_with_names_of_attention_elsewhere_stay_whole() -> None:
+    text = Projections({"dense": nn.Linear(16, 16)}, query="text", head_dim=4)
+    critic = Projections({"value": nn.Linear(16, 8), "c_proj": nn.Linear(16, 16)}, head_dim=4)
+    model = nn.ModuleDict({"text": text, "critic": critic})
+    assert {division.blocks for division in divide(model) if division.blocks} == {Blocks()}
+
+
+def test_wrapped_projections_and_embeddings_are_found() -> None:
+    attention = SmallTransformer().layers[0].attention
+    attention.q_proj = Projections({"base_layer": attention.q_proj})
+    model = Projections({"attention": attention, "bag": nn.EmbeddingBag(9, 4), "head": nn.Linear(4, 9, bias=False)})
+    model.head.weight = model.bag.weight
+    found = {division.name: division.blocks for division in divide(model)}
+    assert found["attention.q_proj.base_layer.weight"] == _heads(3, 6)
+    assert found["bag.weight"] is None and "head.weight" not in found
+
+
 def test_convolutions_and_single_rows_are_for_adamw() -> None:
     model = nn.ModuleDict({"conv": nn.Conv1d(8, 8, 4), "gate": nn.Linear(16, 1), "proj": nn.Linear(16, 8)})
     found = {division.name: division.algorithm for division in divide(model)}

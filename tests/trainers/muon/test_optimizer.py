@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,7 +191,12 @@ def test_parameter_without_a_gradient_is_not_changed(neuron_beta: float | None) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lr": -1.0}, "lr must not be negative, got -1.0"),
+        ({"lr": -1.0}, "lr must be at least 0 and finite, got -1.0"),
+        ({"lr": float("nan")}, "lr must be at least 0 and finite, got nan"),
+        ({"adamw_lr": -1.0}, "adamw_lr must be at least 0 and finite, got -1.0"),
+        ({"betas": (1.5, 0.9)}, r"betas must be at least 0 and less than 1, got \(1.5, 0.9\)"),
+        ({"eps": -1.0}, "eps must not be negative, got -1.0"),
+        ({"bucket": 0}, "bucket must be at least 1, got 0"),
         ({"momentum": 1.0}, "momentum must be at least 0 and less than 1, got 1.0"),
         ({"weight_decay": -0.1}, "weight_decay must not be negative, got -0.1"),
         ({"scale": "big"}, "unknown scale 'big'; choose one of moonlight, spectral, original"),
@@ -202,6 +209,47 @@ def test_parameter_without_a_gradient_is_not_changed(neuron_beta: float | None) 
 def test_options_out_of_range_are_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Muon(divide(SmallTransformer()), **options)
+
+
+def test_second_moments_of_bfloat16_weights_survive_a_checkpoint(tmp_path: Path) -> None:
+    model = SmallTransformer().bfloat16()
+    first = Muon(divide(model), LR, neuron_beta=0.9)
+    _train(model, first, 2)
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second = Muon(divide(model), LR, neuron_beta=0.9)
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    for weight, values in first.state.items():
+        if "second_moment" in values:
+            assert torch.equal(second.state[weight]["second_moment"], values["second_moment"])
+    _train(model, second, 1)
+
+
+def test_copy_of_an_optimizer_steps() -> None:
+    model = SmallTransformer()
+    optimizer = Muon(divide(model), LR)
+    _train(model, optimizer, 1)
+    both = copy.deepcopy({"model": model, "optimizer": optimizer})
+    _train(model, optimizer, 2)
+    _train(both["model"], both["optimizer"], 2)
+    for mine, theirs in zip(model.parameters(), both["model"].parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_groups_can_be_added_with_the_options_of_the_first() -> None:
+    model = SmallTransformer()
+    divisions = divide(model)
+    optimizer = Muon(divisions, LR)
+    with pytest.raises(ValueError, match="a group needs an algorithm, muon or adamw, got None"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))]})
+    with pytest.raises(ValueError, match="parameters of a Muon group need blocks; divide the model first"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2, 2))], "algorithm": "muon"})
+    assert len(optimizer.param_groups) == 2
+    extra = nn.Parameter(torch.ones(3))
+    optimizer.add_param_group({"params": extra, "algorithm": "adamw", "lr": 0.5})
+    assert optimizer.param_groups[-1]["betas"] == (0.9, 0.95)
+    extra.grad = torch.ones(3)
+    optimizer.step()
+    assert (extra < 1).all()
 
 
 def test_package_needs_torch_alone() -> None:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from etude.trainers.muon import ROWS, Blocks
-from etude.trainers.muon.exchange_plan import make_buckets
-from etude.trainers.muon.pending import PendingUpdates
-from etude.trainers.muon.routes import Route, make_route
-from etude.trainers.muon.shards import layouts
+from etude.trainers.muon.sharding.exchange_plan import make_buckets
+from etude.trainers.muon.sharding.pending import PendingUpdates
+from etude.trainers.muon.sharding.routes import Route, make_route
+from etude.trainers.muon.sharding.shards import layouts
 
 
 def _routes(blocks: list[Blocks], shapes: list[tuple[int, int]]) -> list[Route]:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from etude.cli.app import app
 from etude.errors import RecipeError
 from etude.trainers.muon import Muon, divide
-from etude.trainers.muon.exchange_plan import make_buckets
+from etude.trainers.muon.sharding.exchange_plan import make_buckets
 from etude.trainers.plan.hardware import GPUS
 from etude.trainers.plan.mesh import Mesh, parse_mesh
 from etude.trainers.plan.model_shapes import Parameter, model_shapes
@@ -147,6 +147,8 @@ def test_replicas_sum_gradients_and_sequences_are_divided() -> None:
         ("experts=16", 16, "--mesh experts=16 does not divide 8 experts; choose a divisor"),
         ("context=2,", 7, "--mesh context=2 does not divide 7 GPUs"),
         ("shards=2", 8, "--mesh 'shards=2' is not one of replicas, experts, context with a number"),
+        ("experts=²", 8, "--mesh 'experts=²' is not one of"),
+        ("experts=2,experts=4", 8, "--mesh names experts twice; name it once"),
         ("", 0, "--gpus must be at least 1, got 0"),
     ],
 )
@@ -161,6 +163,10 @@ def test_meshes_that_do_not_divide_are_errors(mesh: str, gpus: int, message: str
         ("speed=1", "unknown assumption 'speed'; choose one of tokens, "),
         ("tokens=many", "assumption tokens must be a number, got 'many'"),
         ("tokens=0", "assumption tokens must be positive, got 0"),
+        ("tokens=inf", "assumption tokens must be finite, got inf"),
+        ("bandwidth=0", "assumption bandwidth must be positive, got 0"),
+        ("overlap=3", "assumption overlap is a share, at most 1, got 3"),
+        ("utilisation=nan", "assumption utilisation must be positive, got nan"),
     ],
 )
 def test_unknown_assumptions_are_errors(change: str, message: str) -> None:
@@ -182,11 +188,35 @@ def test_command_prints_the_plan_of_a_config_and_of_a_recipe(tmp_path: Path) -> 
         assert table["assumptions"]["length"] == (32_768 if name == "config.json" else 4096)
 
 
+def test_gpus_without_a_sequence_take_as_long_as_the_others() -> None:
+    shapes, given = model_shapes(_config(DENSE)), Assumptions(tokens=2**20, length=2**15, muon=0, overlap=1.0)
+    times = [plan_step(shapes, Mesh(gpus), GPUS["h100"], given).seconds for gpus in (16, 32, 256)]
+    assert times[0] == pytest.approx(2 * times[1])
+    assert times[2] == pytest.approx(times[1]), "32 sequences on 256 GPUs"
+
+
+def test_plan_with_adamw_has_its_state_and_no_muon(tmp_path: Path) -> None:
+    shapes = model_shapes(_config(DENSE))
+    muon, adamw = (plan_step(shapes, Mesh(1), GPUS["h100"], Assumptions(muon=flag)) for flag in (1, 0))
+    assert adamw.muon.flops == adamw.muon.seconds == 0
+    assert adamw.memory["optimizer"] == 8 * shapes.total > muon.memory["optimizer"]
+
+
 def test_sources_that_hold_no_model_are_errors(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(
         RecipeError, match=r"config\.json is not the config\.json of a model \('model_type'\); name one"
     ):
         plan_of(tmp_path / "config.json", 1, "h100", "")
+    (tmp_path / "t5.json").write_text(json.dumps({"model_type": "t5"}))
+    with pytest.raises(
+        RecipeError, match=r"t5.json is not the config.json of a causal language model \(.*\); name one"
+    ):
+        plan_of(tmp_path / "t5.json", 1, "h100", "")
+    (tmp_path / "dense.json").write_text(json.dumps(DENSE))
+    with pytest.raises(RecipeError, match="experts=2 is for mixtures of experts, which this model is not; remove it"):
+        plan_of(tmp_path / "dense.json", 2, "h100", "experts=2")
+    with pytest.raises(RecipeError, match="--mesh context=8 is more than length=4; lower it"):
+        plan_of(tmp_path / "dense.json", 8, "h100", "context=8", ["length=4"])
     with pytest.raises(RecipeError, match="unknown GPU 'a100'; choose one of h100, h200, b200, gb300"):
         plan_of(tmp_path / "config.json", 1, "a100", "")

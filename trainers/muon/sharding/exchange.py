@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from .blocks import to_batch, to_region
+from ..blocks import to_batch, to_region
 from .pending import PendingUpdates
 from .routes import Part, Route
 from .shards import Box, part

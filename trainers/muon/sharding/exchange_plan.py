@@ -17,7 +17,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .blocks import ROWS, Blocks, Run
+from ..blocks import ROWS, Blocks, Run
 from .shards import Box, Layout, Ranks
 
 BUCKET = 2**25
