@@ -133,7 +133,7 @@ class Muon(Optimizer):
         weights = [weights] if isinstance(weights, Tensor) else list(weights)
         if algorithm == "muon" and not all(weight in self._blocks for weight in weights):
             raise ValueError("parameters of a Muon group need blocks; divide the model first and pass all divisions")
-        like = next((group for group in self.param_groups if group["algorithm"] == algorithm), {})
+        like: dict[str, Any] = next((group for group in self.param_groups if group["algorithm"] == algorithm), {})
         super().add_param_group({**like, **param_group, "params": weights})
         self._plan = None
 
