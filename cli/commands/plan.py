@@ -23,7 +23,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print operations, memory, bytes, time and price of one training step, with Muon; nothing is loaded or run."""
+    """Print operations, memory, bytes, time and price of one training step; nothing is loaded or run."""
     from ...trainers.plan.hardware import GPUS
     from ...trainers.plan.page import plan_of, rows, table
     from .train import silence_libraries

@@ -15,6 +15,7 @@ from .typed_toml import Table, as_json_table
 
 _JsonTable = Annotated[dict[str, Any], AfterValidator(as_json_table)]
 _Path = Annotated[str, AfterValidator(os.path.expanduser)]
+_Decay = Annotated[float, Field(ge=0, lt=1)]
 _MAX_COUNT = 2**31
 """Limit of step and episode counts, the same as in the report."""
 
@@ -132,7 +133,7 @@ class Optimizer(Table):
     """Muon: decay of NorMuon's second moment for each row; 0 for none."""
     adamw_learning_rate: float = Field(default=0.0, ge=0)
     """Muon: learning rate of the parameters that AdamW updates; 0 for ``train.learning_rate``."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[_Decay, _Decay] = (0.9, 0.95)
     """Muon: decays of the parameters that AdamW updates. With the name "adamw" the decays are 0.9 and 0.999."""
 
 

@@ -98,8 +98,8 @@ def pretrain(
 ) -> list[float]:
     """Train ``copying`` steps, ``reading`` steps on dialogues without tools, then ``steps`` on whole dialogues.
 
-    The optimizer is AdamW unless another is given, at the learning rate of ``sizes``, with a warm-up, then a cosine
-    over all steps. Return the loss of each step.
+    The optimizer is AdamW at the learning rate of ``sizes``, unless another is given. Its rate has a warm-up, then a
+    cosine over all steps that ends at a twentieth of the rate of ``sizes``. Return the loss of each step.
     """
     steps = sizes.copying + sizes.reading + sizes.steps
     if optimizer is None:

@@ -66,7 +66,7 @@ def _cut_elements(names: tuple[str, ...]) -> int:
 
 
 def test_whole_experts_travel_nowhere(tmp_path: Path) -> None:
-    """With 8 experts on 8 ranks only the dense matrices are sent, at most twice each; FSDP sends no head of keys."""
+    """With 8 experts on 8 ranks only dense matrices are sent, each at most to its owner and back."""
     dense = _cut_elements(("_proj.weight", "dense.weight"))
     sent = sum(each for each, _ in run_on_ranks(8, count, tmp_path, "cp2xep8"))
     assert 0 < sent <= 2 * dense * 4

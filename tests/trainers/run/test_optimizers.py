@@ -51,7 +51,13 @@ def test_model_without_matrices_is_refused_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"name": "sgd"}, {"name": "muon", "momentum": 1.0}, {"name": "muon", "scale": "large"}, {"neuron_beta": 0.9}],
+    [
+        {"name": "sgd"},
+        {"name": "muon", "momentum": 1.0},
+        {"name": "muon", "scale": "large"},
+        {"name": "muon", "betas": [1.5, 0.9]},
+        {"neuron_beta": 0.9},
+    ],
 )
 def test_unknown_options_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"optimizer\."):

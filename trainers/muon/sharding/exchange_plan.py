@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..blocks import ROWS, Blocks, Run
+from ..coefficients import newton_schulz_flops
 from .shards import Box, Layout, Ranks
 
 BUCKET = 2**25
@@ -85,16 +86,11 @@ def make_buckets(
         1 + max((max(map(max, layout.ranks.table)) for layout in spread), default=0), dtype=torch.float64
     )
     buckets = []
-    for (_, *shape, ranks), pieces in sorted(keyed.items(), key=lambda item: -_cost(*item[0][1:3])):
+    for (_, *shape, ranks), pieces in sorted(keyed.items(), key=lambda item: -newton_schulz_flops(*item[0][1:3])):
         rows, columns = shape
-        units = _with_owners(pieces, ranks, _cost(rows, columns), load)
+        units = _with_owners(pieces, ranks, newton_schulz_flops(rows, columns), load)
         buckets += [Bucket((rows, columns), ranks, part) for part in _within(units, rows * columns, limit)]
     return buckets
-
-
-def _cost(rows: int, columns: int) -> float:
-    short, long = sorted((rows, columns))
-    return 4.0 * short**2 * long + 2.0 * short**3
 
 
 def _pieces(index: int, shape: Sequence[int], run: Run, layout: Layout, limit: int) -> Iterator[_Piece]:
@@ -167,7 +163,7 @@ def _bounds(boxes: tuple[Box, ...]) -> Tensor:
     return torch.tensor(boxes)
 
 
-def _with_owners(pieces: Sequence[_Piece], ranks: Ranks, cost: float, load: Tensor) -> list[Unit]:
+def _with_owners(pieces: Sequence[_Piece], ranks: Ranks, cost: int, load: Tensor) -> list[Unit]:
     """Return the units: large pieces first, each to the rank with the least work among those that may own it.
 
     Among ranks with equal work, the one that holds most of the piece gets it.
