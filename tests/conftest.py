@@ -40,6 +40,7 @@ NEEDS_TORCH = [
     "trainers/rollouts/test_rollout.py",
     "trainers/run/test_*.py",
     "trainers/sft/test_*.py",
+    "trainers/sharded/test_*.py",
     "trainers/test_distributed.py",
     "trainers/test_gradients.py",
     "trainers/test_injected.py",

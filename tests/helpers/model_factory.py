@@ -14,6 +14,7 @@ from transformers import (
     MistralConfig,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
 )
 
 VOCABULARY = 97
@@ -30,6 +31,7 @@ _SIZE = {
 CONFIGS: dict[str, Any] = {
     "qwen3": lambda: Qwen3Config(**_SIZE),
     "qwen3-tied": lambda: Qwen3Config(**_SIZE, tie_word_embeddings=True),
+    "qwen3-moe": lambda: Qwen3MoeConfig(**_SIZE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16),
     "llama": lambda: LlamaConfig(**_SIZE),
     "mistral-window": lambda: MistralConfig(**_SIZE, sliding_window=8),
     "mistral-wide-window": lambda: MistralConfig(**_SIZE, sliding_window=64),

@@ -1,8 +1,8 @@
 """One rank of a run with scripted turns.
 
-Its argument is JSON: url, model, out, micro, prompts, objective, pairs, and ``wrong``, which happens on the second rank
-alone: its episodes are hacks ("hacks"), its clock is ahead ("late"), it gets Ctrl-C ("asked"), its server is lost after
-the first step ("lost"), or nothing ("").
+Its argument is JSON: url, model, out, micro, prompts, objective, pairs, ``recipe`` (tables that replace those here),
+and ``wrong``, which happens on the second rank alone: its episodes are hacks ("hacks"), its clock is ahead ("late"), it
+gets Ctrl-C ("asked"), its server is lost after the first step ("lost"), or nothing ("").
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _speed_up_clock() -> None:
 
 def main(options: dict[str, str]) -> None:
     torch.set_num_threads(1)
-    table = {
+    table: dict[str, Any] = {
         "out": options["out"],
         "model": {"name": options["model"], "template": {"enable_thinking": False}},
         "environment": {"url": options["url"]},
@@ -89,6 +89,8 @@ def main(options: dict[str, str]) -> None:
         "distillation": {"gate": False},
         "generation": {"max_ids": 6000, "max_turn_ids": 400},
     }
+    for name, keys in json.loads(options["recipe"]).items():
+        table[name] = {**table.get(name, {}), **keys}
     Fixed.wrong = options["wrong"]
     if Fixed.wrong == "late":
         table["safety"] = {"hours": 1}

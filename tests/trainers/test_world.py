@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -43,10 +44,21 @@ def train(
     prompts: int = 2,
     objective: str = "dr_grpo",
     wrong: str = "",
+    **tables: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Train with ``world`` processes, and return the metrics and the final parameters, none for an unfinished run."""
-    options = {"out": out, "model": model, "url": url, "micro": micro, "prompts": prompts, "objective": objective}
-    options["wrong"] = wrong
+    """Train with ``world`` processes, and return the metrics and the final parameters, none for an unfinished run.
+
+    ``tables`` are keys of the recipe, by table.
+    """
+    options: dict[str, Any] = {
+        "out": out,
+        "model": model,
+        "url": url,
+        "micro": micro,
+        "prompts": prompts,
+        "objective": objective,
+    }
+    options |= {"wrong": wrong, "recipe": json.dumps(tables)}
     options["pairs"] = pairs_file(out.parent / "pairs.jsonl")
     arguments = json.dumps({name: str(value) for name, value in options.items()})
     shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
@@ -63,8 +75,8 @@ def train(
         )
     errors = [rank.communicate()[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * world, errors[0][-2000:] + errors[-1][-2000:]
-    weights = out / "model" / "model.safetensors"
-    return read_metrics(out / "metrics.jsonl"), load_file(weights) if weights.exists() else {}
+    weights = [*(out / "model").glob("*.safetensors")]
+    return read_metrics(out / "metrics.jsonl"), load_file(weights[0]) if weights else {}
 
 
 @pytest.mark.slow
@@ -75,6 +87,49 @@ def test_number_of_processes_and_size_of_micro_batches_change_nothing(drill_url:
     assert all(row["reward"] == 0.75 for row in rows)
     for name, world, micro in (("two", 2, 4), ("small", 1, 2)):
         assert_alike((rows, weights), train(tmp_path / name, model, drill_url, world, micro))
+
+
+LORA = {"lora": {"rank": 4}}
+FSDP = {"sharding": {"shards": 2}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tables", "worlds"),
+    [
+        ({}, [(2, 4, FSDP), (2, 2, FSDP), (4, 2, FSDP)]),
+        (LORA, [(2, 4, {}), (2, 4, FSDP), (4, 2, FSDP)]),
+        ({"optimizer": {"name": "muon"}}, [(2, 4, FSDP)]),
+        ({"distillation": {"teacher": "live"}, "safety": {"kl_to_base": 100.0}}, [(2, 4, FSDP)]),
+        ({"objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, [(2, 4, FSDP)]),
+    ],
+)
+def test_sharded_weights_and_adapters_learn_what_one_process_learns(
+    tables: dict[str, Any], worlds: list[tuple[int, int, dict[str, Any]]], drill_url: str, tmp_path: Path
+) -> None:
+    """FSDP2 on two processes, and HSDP on four, with two copies of the weights. All three channels have a weight."""
+    model = base(tmp_path / "base")
+    one = train(tmp_path / "one", model, drill_url, world=1, micro=8, **tables)
+    for world, micro, more in worlds:
+        assert_alike(
+            one, train(tmp_path / f"{world}{micro}{bool(more)}", model, drill_url, world, micro, **tables, **more)
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tables", [{}, {"optimizer": {"name": "muon"}}, LORA])
+def test_run_resumes_with_another_number_of_processes(tables: dict[str, Any], drill_url: str, tmp_path: Path) -> None:
+    model, often = base(tmp_path / "base"), {"train": {"save_every": 1}}
+    rows, weights = train(tmp_path / "whole", model, drill_url, 2, 4, **FSDP, **often, **tables)
+    shutil.rmtree(tmp_path / "whole" / "checkpoints" / "checkpoint-2")
+    (tmp_path / "whole" / "result.json").unlink()  # as if it had been interrupted after the first step
+    for world, micro, more in ((1, 8, {}), (4, 2, FSDP), (2, 4, FSDP)):
+        out = tmp_path / f"resumed{world}"
+        shutil.copytree(tmp_path / "whole", out)
+        resumed = train(out, model, drill_url, world, micro, **more, **often, **tables)
+        assert json.loads((out / "result.json").read_text())["resumed_from"] == 1
+        assert_alike((rows, weights), resumed)
+    assert all(bool((resumed[1][name] == weights[name]).all()) for name in weights)  # the same number of processes
 
 
 @pytest.mark.slow

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from ..distributed import gather_from_ranks
 from ..rollouts.rollout import Rollout
+from ..sharded.access import idle, idle_pass, is_sharded
 from . import divergence
 from .distill_sites import Site
 from .divergence import Head
@@ -78,20 +81,37 @@ class Distiller:
     def loss(self, model: Any, teacher: Any, batch: Sequence[tuple[Rollout, Sequence[Site]]]) -> Loss:
         """Return the loss of ``model``, which learns, to ``teacher``: causal language models over one vocabulary.
 
-        A batch without sites costs nothing and gives 0. Raise UnsuitableModel.
+        A batch without sites costs nothing and gives 0, unless weights are sharded: then a rank makes idle passes where
+        others have more rollouts, and all ranks must call together. Raise UnsuitableModel.
         """
-        parts = [self._rollout_loss(model, teacher, rollout, sites) for rollout, sites in batch if sites]
-        if not parts:
-            return Loss(torch.zeros((), device=model.device), 0, dict.fromkeys(MEASURED, 0.0))
+        parts = [Loss(torch.zeros((), device=model.device), 0, dict.fromkeys(MEASURED, 0.0))]
+        work = [(rollout, sites) for rollout, sites in batch if sites]
+        for place, passes in enumerate(self._teacher_passes(model, teacher, work)):
+            if place < len(work):
+                parts.append(self._rollout_loss(model, teacher, *work[place], passes))
+            else:
+                idle(teacher, passes)
+                parts.append(Loss(idle_pass(model), 0, parts[0].metrics))
         tokens = sum(part.tokens for part in parts)
         metrics = {name: sum(part.metrics[name] for part in parts) for name in MEASURED}
         return Loss(torch.stack([part.total for part in parts]).sum(), tokens, metrics)
 
-    def _rollout_loss(self, model: Any, teacher: Any, rollout: Rollout, sites: Sequence[Site]) -> Loss:
+    def _teacher_passes(self, model: Any, teacher: Any, work: Sequence[tuple[Rollout, Sequence[Site]]]) -> list[int]:
+        """Return the teacher's forward passes for each rollout, the largest number of all ranks if they are sharded."""
+        if not work and not is_sharded(model):
+            return []
+        packed = self._can_pack(teacher)
+        passes = [1 if packed else len(sites) for _, sites in work]
+        if not is_sharded(model):
+            return passes
+        return [max(numbers) for numbers in zip_longest(*gather_from_ranks(passes), fillvalue=0)]
+
+    def _rollout_loss(self, model: Any, teacher: Any, rollout: Rollout, sites: Sequence[Site], passes: int) -> Loss:
         options = self.settings
         packed = self._can_pack(teacher)
         with torch.no_grad():
             teacher_hidden = teacher_rows(teacher, rollout.ids, sites, packed=packed)
+            idle(teacher, passes - (1 if packed else len(sites)))
         torch.clear_autocast_cache()  # older torch reuses a live teacher's casts for the student, without a gradient
         student_hidden = student_rows(model, rollout.ids, sites)
         student_head, teacher_head = head_of(model, options.temperature), head_of(teacher, options.temperature)

@@ -18,6 +18,8 @@ from ...errors import UnsuitableModel
 from .distill_sites import Site
 from .divergence import Head, log_probabilities
 
+READ = "read_hidden"
+"""Name of a model's own method that reads hidden states; it returns them in a tuple."""
 _NARROW = "sliding_window attention_chunk_size window_size keep_window_size index_topk index_topk_blocks".split()
 """Names in configs for the number of tokens, or blocks of tokens, that some layer attends to at most."""
 
@@ -55,7 +57,8 @@ def check_head(model: Any) -> None:
         ids = torch.arange(4, device=model.device)[None]
         logits = model(input_ids=ids, use_cache=False).logits.float()
         try:
-            head_logits = head_of(model).logits(_hidden(model, ids))
+            hidden = hidden_states(model, ids)  # before the head, which a sharded model makes whole for this pass
+            head_logits = head_of(model).logits(hidden)
         except (AttributeError, TypeError, RuntimeError) as error:
             message = str(error).splitlines()[0][:120]
             raise UnsuitableModel(f"{name} has an unknown structure ({message}); {_REMEDY}") from None
@@ -75,10 +78,21 @@ def check_model(config: Any) -> None:
         raise UnsuitableModel(f"{name} reads images or sound; train its text-only variant")
 
 
+def hidden_states(model: Any, ids: Tensor, **options: Tensor) -> Tensor:
+    """Return the last hidden states [B, T, H] of ids [B, T]. ``options`` are inputs of the model, such as its mask.
+
+    A sharded model and a teacher without its adapters read them by a method of their own, ``READ``.
+    """
+    inputs: dict[str, Any] = {"input_ids": ids, "use_cache": False, **options}
+    read = getattr(model, READ, None)
+    hidden: Tensor = read(**inputs)[0] if read else model.base_model(**inputs).last_hidden_state
+    return hidden
+
+
 def student_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tensor:
     """Return the student's hidden states [R, H], which predict the tokens of the sites along the original rollout."""
     end = max(site.end for site in sites)
-    hidden = _hidden(model, torch.tensor([list(ids[:end])], device=model.device))
+    hidden = hidden_states(model, torch.tensor([list(ids[:end])], device=model.device))
     rows = [row for site in sites for row in range(site.start - 1, site.end - 1)]
     return hidden[0, torch.tensor(rows, device=hidden.device)]
 
@@ -89,7 +103,7 @@ def teacher_rows(model: Any, ids: Sequence[int], sites: Sequence[Site], *, packe
         return _packed_rows(model, ids, sites)
     parts = []
     for site in sites:
-        hidden = _hidden(model, torch.tensor([site.teacher_ids(ids)], device=model.device))
+        hidden = hidden_states(model, torch.tensor([site.teacher_ids(ids)], device=model.device))
         length = site.end - site.start
         parts.append(hidden[0, -length - 1 : -1])
     return torch.cat(parts)
@@ -105,7 +119,7 @@ def completion_logps(
     """
     blocks = []
     for block, mask in zip(ids.split(rows), attention.split(rows), strict=True):
-        hidden = _hidden(model, block, attention_mask=mask)[:, -length - 1 : -1]
+        hidden = hidden_states(model, block, attention_mask=mask)[:, -length - 1 : -1]
         tokens = block[:, -length:]
         logps = log_probabilities(hidden.flatten(0, 1), head_of(model, temperature), tokens.flatten())
         blocks.append(logps.view(tokens.shape))
@@ -171,7 +185,7 @@ def _packed_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tenso
         mask[start : start + length, :at] = True
         mask[start : start + length, start : start + length] = torch.ones(length, length, dtype=torch.bool).tril()
     device = model.device
-    hidden = _hidden(
+    hidden = hidden_states(
         model,
         torch.tensor([packed], device=device),
         attention_mask=mask[None, None].to(device),
@@ -183,9 +197,3 @@ def _packed_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tenso
 def _trunk(sites: Sequence[Site]) -> int:
     """Return the length of the trunk. A response begins after its hint, so no row lies in the trunk."""
     return max(site.at for site in sites)
-
-
-def _hidden(model: Any, ids: Tensor, **options: Tensor) -> Tensor:
-    output = model.base_model(input_ids=ids, use_cache=False, **options)
-    hidden: Tensor = output.last_hidden_state
-    return hidden

@@ -8,13 +8,15 @@ the default; ``Drift`` measures how far any other kind has moved.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import torch
+from torch.distributed.tensor import DTensor
 
-from ...errors import UnknownName
+from ...errors import RecipeError, UnknownName
 from ...registry import did_you_mean
 from ..rollouts.rollout import Rollout
 from .distill_sites import Site
@@ -40,21 +42,34 @@ class Teacher:
 
     Averages are computed in float32 or finer, because bfloat16 rounds a thousandth of a weight away. For a policy in a
     coarser type, the average is stored separately, and the teaching model is rounded from it. Raise UnknownName.
+
+    ``source`` returns a model with the student's first weights; without it they are copied, except those that the
+    student never changes, which both share.
     """
 
-    def __init__(self, kind: str = "frozen", *, every: int = 100, rate: float = 0.001) -> None:
+    def __init__(
+        self,
+        kind: str = "frozen",
+        *,
+        every: int = 100,
+        rate: float = 0.001,
+        source: Callable[[Any], Any] | None = None,
+    ) -> None:
         if kind not in KINDS:
             raise UnknownName(did_you_mean("teacher", kind, list(KINDS)))
-        self.kind, self.every, self.rate = kind, every, rate
+        self.kind, self.every, self.rate, self._source = kind, every, rate, source or _copy_of
         self._copy: Any = None
         self._first: dict[str, torch.Tensor] = {}
         self._average: dict[str, torch.Tensor] = {}
+        self._fingerprint = ""
 
     def start(self, student: Any) -> None:
         """Take the student's current weights as the first weights."""
         if self.kind == "live":
             return
-        self._copy = copy.deepcopy(student).eval().requires_grad_(False)
+        self._copy = self._source(student)
+        if self.kind == "frozen":
+            self._fingerprint = fingerprint(self._copy)
         if self.kind == "trust_region":
             self._first = {name: value.clone() for name, value in self._copy.named_parameters()}
         if self.kind == "ema":
@@ -96,14 +111,29 @@ class Teacher:
                 parameters[name].copy_(target)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a checkpoint must hold for a resumed run to be taught the same."""
+        """Return the state that a checkpoint must hold for a resumed run to be taught the same.
+
+        A frozen teacher is loaded again with the run's model, so its state is a fingerprint, which
+        shows a changed model.
+        """
         if self._copy is None:
             return {}
+        if self.kind == "frozen":
+            return {"fingerprint": self._fingerprint}
         return {"copy": self._copy.state_dict(), "first": self._first, "average": self._average}
 
     def load_state_dict(self, state: dict[str, Any], student: Any) -> None:
-        """Restore a state. One of an earlier version, without a separate average, resumes from the rounded average."""
-        if state:
+        """Restore a state. One of an earlier version, without a separate average, resumes from the rounded average.
+
+        Raise RecipeError if the student's first weights are others than those of the state.
+        """
+        if "fingerprint" in state:
+            self.start(student)
+            if state["fingerprint"] != self._fingerprint:
+                raise RecipeError(
+                    "the weights of model.name changed since this run began; restore them, or choose another out"
+                )
+        elif state:
             self.start(student)
             self._copy.load_state_dict(state["copy"])
             device, average = _device(student), state.get("average") or {}
@@ -131,6 +161,11 @@ class Drift:
         self._rows = [rows.cpu() for rows in state["_rows"]]
         self._head = None if state["_head"] is None else _move_head(state["_head"], torch.device("cpu"))
 
+    @property
+    def passes(self) -> int:
+        """Return the forward passes of one measurement."""
+        return sum(len(sites) for _, sites in self._probe)
+
     @torch.no_grad()
     def measure(self, teacher: Any) -> float:
         """Return the mean Jensen-Shannon divergence from the first measurement: 0 at the first, at most log 2."""
@@ -145,6 +180,27 @@ class Drift:
             for rows, first_rows in zip(current, self._rows, strict=True)
         ]
         return float(torch.cat(divergences).mean()) if divergences else 0.0
+
+
+@torch.no_grad()
+def fingerprint(model: Any) -> str:
+    """Return a hash of a model's weights, the same for any division over ranks, which must all call it together."""
+    sums = []
+    for name, value in model.named_parameters():
+        words = {2: torch.int16, 4: torch.int32, 8: torch.int64}[value.dtype.itemsize]
+        divided = value.data if isinstance(value.data, DTensor) else None
+        part = value.detach() if divided is None else divided.to_local()
+        total = part.contiguous().view(words).sum(dtype=torch.int64)
+        if divided is not None and divided.placements[-1].is_shard():
+            torch.distributed.all_reduce(total, group=divided.device_mesh.get_group(divided.device_mesh.ndim - 1))
+        sums.append(f"{name} {tuple(value.shape)} {int(total)}")
+    return hashlib.sha256("\n".join(sorted(sums)).encode()).hexdigest()
+
+
+def _copy_of(student: Any) -> Any:
+    """Return a copy of a model for reading, which shares the weights that do not learn."""
+    shared = {id(parameter): parameter for parameter in student.parameters() if not parameter.requires_grad}
+    return copy.deepcopy(student, shared).eval().requires_grad_(False)
 
 
 def _coarse_in_float32(model: Any) -> dict[str, torch.Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor, distributed
 
 from ..distributed import sum_over_ranks, world_size
 from ..report.metrics_summary import GRADIENT
+from ..sharded.access import is_sharded
 
 _UNSHARDED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 
@@ -70,7 +71,7 @@ def is_due(trainer: Any, every: int) -> bool:
 
     Norms are not measured where parameters are sharded over ranks.
     """
-    unsharded = trainer.accelerator.distributed_type in _UNSHARDED
+    unsharded = trainer.accelerator.distributed_type in _UNSHARDED and not is_sharded(trainer.model)
     return bool(every and trainer.model.training and unsharded and trainer.state.global_step % every == 0)
 
 

@@ -35,6 +35,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -53,6 +54,8 @@ from ..rollouts.batcher import Batcher
 from ..rollouts.dataset_rows import RESET
 from ..rollouts.rollout import Rollout, Sample
 from ..rollouts.session_pool import SessionPool, play
+from ..sharded.access import causal_model, gathered, is_sharded
+from ..sharded.training import ShardedTraining
 from .dynamic_sampling import SampledBatch, exclude_from_rlvr, gather_rewards, play_until_varied
 from .generation import configure_sampler, generate, seed_sampling
 from .gradient_norms import GradientNorms, is_due, is_last_micro_batch
@@ -63,7 +66,7 @@ from .scored_batch import ScoredBatch, attach, scored_rows
 _Base: Any = GRPOTrainer
 
 
-class EtudeTrainer(_Base):
+class EtudeTrainer(ShardedTraining, _Base):
     """Trainer of a policy on played episodes.
 
     ``train_dataset`` has a column ``prompt`` (a conversation that is not read) and one named ``RESET``. Raise
@@ -93,9 +96,11 @@ class EtudeTrainer(_Base):
         """
         parts = self.parts
         arguments = (self._chat, self._batcher, self._sessions, parts.limits)
-        return fail_on_all_ranks(
-            lambda: self._runner.run(play(tasks, *arguments, system=parts.system)), failure=ServerError
-        )
+        # Ranks have different numbers of turns, so a sampler of transformers needs the whole weights on each.
+        with nullcontext() if self.use_vllm else gathered(self.model):
+            return fail_on_all_ranks(
+                lambda: self._runner.run(play(tasks, *arguments, system=parts.system)), failure=ServerError
+            )
 
     def close(self) -> None:
         """Close the sessions. May be called more than once."""
@@ -187,25 +192,34 @@ class EtudeTrainer(_Base):
     # --- the loss ------------------------------------------------------------------------------------------------
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        rlvr, distillation, replay = (self._weight(name) for name in ("rlvr", "distillation", "replay"))
-        terms: dict[str, Tensor] = {"rlvr": rlvr * super()._compute_loss(model, inputs)} if rlvr else {}
-        if distillation:
-            terms["distillation"] = distillation * self._distillation_loss(model, inputs)
-        if replay:
-            with self.accelerator.autocast():
-                terms["replay"] = replay * self.parts.replay.loss(self, model)
+        losses = {
+            "rlvr": super()._compute_loss,
+            "distillation": self._distillation_loss,
+            "replay": self._replay_loss,
+        }
+        terms: dict[str, Tensor] = {}
+        for name, loss in losses.items():
+            if weight := self._weight(name):
+                if self.model.training and is_sharded(self.model):
+                    self.backward_terms(terms)
+                terms[name] = weight * loss(model, inputs)
         if len(terms) > 1 and is_due(self, self.parts.gradients_every):
             self._norms.add(terms, self.model)
             if is_last_micro_batch(self):
                 self.record_metrics(self._norms.norms())
         # Every rank must reach every parameter through the wrapper, even if it has no site.
-        start: Any = 0.0 if rlvr else _zero_through_model(model, inputs)
+        start: Any = 0.0 if "rlvr" in terms else _zero_through_model(model, inputs)
         total: Tensor = sum(terms.values(), start)
         return total
 
+    def _replay_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        with self.accelerator.autocast():
+            loss: Tensor = self.parts.replay.loss(self, model)
+        return loss
+
     def _distillation_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """Return the distillation loss divided by the weight of the whole step's sites, as TRL divides ``dapo``."""
-        student = self.accelerator.unwrap_model(model)
+        student = causal_model(self.accelerator.unwrap_model(model))
         if self.parts.teacher is None:
             raise UnsuitableModel("distillation has a weight; give Parts a teacher")
         teacher, batch = self.parts.teacher.model(student), ScoredBatch.from_inputs(inputs)

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from .optimizer import Optimizer
+from .scale import Lora, Sharding
 from .schedule import Schedule
 from .typed_toml import Table, as_json_table
 
 _JsonTable = Annotated[dict[str, Any], AfterValidator(as_json_table)]
 _Path = Annotated[str, AfterValidator(os.path.expanduser)]
-_Decay = Annotated[float, Field(ge=0, lt=1)]
 _MAX_COUNT = 2**31
 """Limit of step and episode counts, the same as in the report."""
 
@@ -59,7 +60,8 @@ class Model(Table):
     sizes: Sizes = Sizes()
     """Size and pretraining of the tiny model."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the computation; weights stay float32, because bfloat16 rounds an update of 1e-6 away."""
+    """Type of the computation. Weights that are trained stay float32, because bfloat16 rounds an update of 1e-6 away;
+    weights that are frozen under adapters have this type."""
     template: _JsonTable = {}
     """Arguments of the chat template."""
 
@@ -110,31 +112,6 @@ class Train(Table):
     """Steps between two measurements of each channel's own gradient, which cost a backward pass each; 0 for never."""
     gradient_checkpointing: bool = False
     """Whether activations are computed again in the backward pass instead of stored."""
-
-
-class Optimizer(Table):
-    """Optimizer of the policy's weights; its learning rate and weight decay are in ``train``."""
-
-    name: Literal["adamw", "muon"] = "adamw"
-    """AdamW for all parameters, or Muon for matrices, each head and expert on its own, and AdamW for the others."""
-    momentum: float = Field(default=0.95, ge=0, lt=1)
-    """Muon: share of the momentum that stays at each step."""
-    nesterov: bool = True
-    """Muon: whether the momentum looks ahead."""
-    scale: Literal["moonlight", "spectral", "original"] = "moonlight"
-    """Muon: factor of the learning rate by a matrix's shape; "moonlight" is for learning rates of AdamW."""
-    coefficients: Literal["polar_express", "jordan", "you", "exact"] = "polar_express"
-    """Muon: coefficients of the Newton-Schulz iteration."""
-    method: Literal["direct", "gram"] = "direct"
-    """Muon: whether the iteration acts on matrices or on their Gram matrices."""
-    cautious: bool = False
-    """Muon: whether weight decay acts only where it does not oppose the update."""
-    neuron_beta: float = Field(default=0.0, ge=0, lt=1)
-    """Muon: decay of NorMuon's second moment for each row; 0 for none."""
-    adamw_learning_rate: float = Field(default=0.0, ge=0)
-    """Muon: learning rate of the parameters that AdamW updates; 0 for ``train.learning_rate``."""
-    betas: tuple[_Decay, _Decay] = (0.9, 0.95)
-    """Muon: decays of the parameters that AdamW updates. With the name "adamw" the decays are 0.9 and 0.999."""
 
 
 class Sft(Table):
@@ -284,6 +261,10 @@ class Recipe(Table):
     """Steps, batches and rates."""
     optimizer: Optimizer = Optimizer()
     """Optimizer of the weights."""
+    lora: Lora = Lora()
+    """Low-rank adapters."""
+    sharding: Sharding = Sharding()
+    """Division of the weights over processes."""
     sft: Sft = Sft()
     """Episodes of stage "sft"."""
     objective: Objective = Objective()

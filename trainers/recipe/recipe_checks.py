@@ -9,7 +9,9 @@ from typing import Any
 
 from ...client import Client
 from ...errors import BadAddress
-from .recipe import Optimizer, Recipe
+from .optimizer import Optimizer
+from .recipe import Recipe
+from .scale import scale_problems
 
 _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 """Objectives with one ratio for a whole sequence. With that ratio, k3 has about the gradient of the forward KL."""
@@ -42,7 +44,7 @@ and the sampled token has the reverse KL."""
 
 def recipe_problems(recipe: Recipe) -> list[str]:
     """Return one line for each rule that the recipe breaks; an empty list for a recipe that can be run."""
-    problems = [*_model_problems(recipe), *_address_problems(recipe)]
+    problems = [*_model_problems(recipe), *_address_problems(recipe), *scale_problems(recipe)]
     if recipe.safety.dollars and not recipe.safety.dollars_per_hour:
         problems.append("safety.dollars counts hours at safety.dollars_per_hour; set both")
     if recipe.stage == "sft":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 
+from ..adapters import WithoutAdapters
 from ..distillation.distiller import Settings
 from ..distillation.hidden_states import check_head
 from ..distillation.teachers import Teacher
@@ -25,6 +26,7 @@ from ..replay.channel.loss import open_replay
 from ..report.run_files import METRICS, read_metrics
 from ..rollouts.dataset_rows import repeat_shuffled, reset_rows
 from ..rollouts.session_pool import Limits
+from ..sharded.access import causal_model, reshard_heads
 from .callbacks import MetricsWriter, PolicyMonitor
 from .checkpoints import CHECKPOINTS, Interrupt, StateSaver
 from .kill_switch import KillSwitch
@@ -79,25 +81,30 @@ def build(
     loadable = open_model(recipe, dialogues, progress)
     check_memory(recipe, loadable.config)
     replay, warnings = _open_replay(loadable)
+    arguments = GRPOConfig(**grpo_arguments(recipe, out))  # before weights, because it joins the processes
     model = loadable.load_weights()
-    teacher = _start_teacher(recipe, model)
-    reference = _start_reference(recipe, model, teacher)
+    inner = causal_model(model)
+    first = Teacher("frozen", source=_source_of_first_weights(loadable, model))
+    teacher = _start_teacher(recipe, inner, first)
+    reference = _start_reference(recipe, inner, first)
     if teacher or replay or reference or recipe.safety.kl_to_base:
-        check_head(model)
+        check_head(inner)
+        reshard_heads(inner)
     rows = repeat_shuffled(tasks, max(plan_rl(recipe).episodes // recipe.train.group, len(tasks)), recipe.seed)
     built = (trainer or EtudeTrainer)(
         model,
         _parts(loadable, url, teacher, replay, reference),
-        args=GRPOConfig(**grpo_arguments(recipe, out)),
+        args=arguments,
         train_dataset=Dataset.from_list(reset_rows(rows)),
         processing_class=loadable.tokenizer,
         **optimizer_arguments(recipe, model),
     )
+    built.load_weights = loadable.load_whole
     if replay is not None:  # on the device where the trainer has put the model
         with built.accelerator.autocast():
-            replay.prepare(built.accelerator.unwrap_model(built.model))
+            replay.prepare(causal_model(built.accelerator.unwrap_model(built.model)))
     safety = recipe.safety
-    monitor = PolicyMonitor(built, teacher, drift=safety.teacher_drift > 0, kl=safety.kl_to_base > 0)
+    monitor = PolicyMonitor(built, teacher, drift=safety.teacher_drift > 0, kl=safety.kl_to_base > 0, first=first)
     callbacks = add_callbacks(built, recipe, StateSaver(teacher, replay, monitor), progress, monitor)
     return BuiltRun(recipe, built, loadable.tokenizer, callbacks, warnings, loadable.moe, loadable.arguments)
 
@@ -136,24 +143,29 @@ def _open_replay(loadable: LoadableModel) -> tuple[Any, list[str]]:
     return replay, [f"{number} pairs left out: {reason}" for reason, number in skipped.items()]
 
 
-def _start_teacher(recipe: Recipe, model: Any) -> Teacher | None:
+def _source_of_first_weights(loadable: LoadableModel, model: Any) -> Callable[[Any], Any] | None:
+    """Return how to get a model with the first weights: adapters off, or sharded weights loaded again; None to copy."""
+    if loadable.recipe.lora.rank:
+        return lambda student: WithoutAdapters(model)
+    return (lambda student: loadable.load_whole()) if loadable.recipe.sharding.shards else None
+
+
+def _start_teacher(recipe: Recipe, model: Any, first: Teacher) -> Teacher | None:
     if not recipe.channels.distillation.used:
         return None
     options = recipe.distillation
-    teacher = Teacher(options.teacher, every=options.every, rate=options.rate)
+    frozen = options.teacher == "frozen"
+    teacher = first if frozen else Teacher(options.teacher, every=options.every, rate=options.rate)
     teacher.start(model)
     return teacher
 
 
-def _start_reference(recipe: Recipe, model: Any, teacher: Teacher | None) -> Teacher | None:
-    """Return the first weights for k1: a frozen teacher, or a copy. A resumed run loads the first weights too."""
+def _start_reference(recipe: Recipe, model: Any, first: Teacher) -> Teacher | None:
+    """Return the first weights for k1. A resumed run loads them too."""
     if recipe.objective.kl != "k1_in_reward":
         return None
-    if teacher is not None and teacher.kind == "frozen":
-        return teacher
-    reference = Teacher("frozen")
-    reference.start(model)
-    return reference
+    first.model(model)
+    return first
 
 
 def _parts(loadable: LoadableModel, url: str, teacher: Teacher | None, replay: Any, reference: Teacher | None) -> Parts:

@@ -16,10 +16,12 @@ from ..distillation.distill_sites import Site
 from ..distillation.divergence import fused_divergence
 from ..distillation.hidden_states import head_of, student_rows
 from ..distillation.teachers import Drift, Teacher
+from ..distributed import first_over_ranks
 from ..report.metrics_summary import StepLines
 from ..report.page import write_report
 from ..report.run_files import METRICS, read_metrics, write_atomically
 from ..rollouts.rollout import Rollout
+from ..sharded.access import causal_model, idle, missing_passes, reshard_heads
 from .records import Progress
 
 TENSORBOARD = "tensorboard"
@@ -94,25 +96,27 @@ class PolicyMonitor(TrainerCallback):
     """Updates the teacher after each step, and measures what the limits of [safety] need.
 
     The two measurements are the drift of a moving teacher and the KL of the policy to its first weights. ``drift`` and
-    ``kl`` switch them on. ``trainer`` is an EtudeTrainer.
+    ``kl`` switch them on. ``trainer`` is an EtudeTrainer; ``first`` has the first weights, which are copied without it.
     """
 
-    def __init__(self, trainer: Any, teacher: Teacher | None, *, drift: bool, kl: bool) -> None:
+    def __init__(
+        self, trainer: Any, teacher: Teacher | None, *, drift: bool, kl: bool, first: Teacher | None = None
+    ) -> None:
         self._trainer, self._teacher = trainer, teacher
         self._measure_drift = drift and teacher is not None and teacher.kind != "frozen"
         self.drift: Drift | None = None
-        first = Teacher("frozen")
+        first = first or Teacher("frozen")
         if kl or self._measure_drift:
-            first.start(trainer.model)
+            first.model(causal_model(trainer.model))
         self._base = first if kl else None
         self._first = first if self._measure_drift else None
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        student = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        student = causal_model(self._trainer.accelerator.unwrap_model(self._trainer.model))
         if self._teacher is not None:
-            if self._first is not None and self.drift is None:
+            if self._first is not None:
                 self._start_drift(self._first.model(student))
-            self._first = self._first if self.drift is None else None
+                self._first = self._first if first_over_ranks(self.drift is None or None) else None
             self._teacher.step(student, state.global_step)
             if self._measure_drift and state.global_step % DRIFT_EVERY == 0:
                 # A rank that never had a site has nothing to measure, but must take part in the gather.
@@ -122,17 +126,24 @@ class PolicyMonitor(TrainerCallback):
             with self._trainer.accelerator.autocast():
                 kl = good_turns_kl(student, base, self._trainer.last_rollouts())
             self._record("kl_good_turns", kl)
+        reshard_heads(student)
 
     def _start_drift(self, first: Any) -> None:
         """Measure the teacher's first weights on the first rollouts with sites, however late those come."""
+        started = self.drift is not None
         probe = [(rollout, sites) for rollout, sites in self._trainer.last_rollouts() if sites][:_PROBES]
-        if probe:
+        if probe and not started:
             self.drift = Drift(probe)
-            self._drift_of(first)
+        self._drift_of(first, measured=bool(probe) and not started)
 
-    def _drift_of(self, teacher: Any) -> float:
+    def _drift_of(self, teacher: Any, *, measured: bool = True) -> float:
+        """Return the drift, 0 on a rank that has none to measure. All ranks must call it together."""
+        drift = self.drift if measured else None
         with self._trainer.accelerator.autocast():
-            return self.drift.measure(teacher) if self.drift is not None else 0.0
+            missing = missing_passes(teacher, 0 if drift is None else drift.passes)
+            value = 0.0 if drift is None else drift.measure(teacher)
+            idle(teacher, missing)
+        return value
 
     def _record(self, name: str, value: float | None) -> None:
         """Record the largest value over the ranks that measured one, so that all ranks stop, or none.
@@ -149,19 +160,22 @@ class PolicyMonitor(TrainerCallback):
 def good_turns_kl(student: Any, base: Any, rollouts: list[tuple[Rollout, list[Site]]]) -> float | None:
     """Return KL(student || base) in nats a token on turns that did not err; None without such a turn.
 
-    It is exact over the vocabulary.
+    It is exact over the vocabulary. If weights are sharded, all ranks must call it together.
     """
-    parts = []
-    for rollout, _ in rollouts:
-        erring = rollout.erring_turns
-        spans = [(t, span) for t, span in enumerate(rollout.turns) if t not in erring and span.end > span.start]
-        good = [Site(t, "", span.begin, span.start, span.end, []) for t, span in spans]
-        if good:
-            student_part, base_part = ((student_rows(m, rollout.ids, good), head_of(m)) for m in (student, base))
-            parts.append(fused_divergence(*student_part, *base_part, 1.0))
-        if len(parts) == _KL_ROLLOUTS:
-            break
+    good = [(rollout.ids, sites) for rollout, _ in rollouts if (sites := _good_turns(rollout))][:_KL_ROLLOUTS]
+    missing, rows = missing_passes(student, len(good)), list[list[Any]]()
+    for model in (student, base):
+        rows.append([(student_rows(model, ids, sites), head_of(model)) for ids, sites in good])
+        idle(model, missing)
+    parts = [fused_divergence(*one, *other, beta=1.0) for one, other in zip(*rows, strict=True)]
     return float(torch.cat(parts).mean()) if parts else None
+
+
+def _good_turns(rollout: Rollout) -> list[Site]:
+    """Return the turns that did not err, as sites without a hint."""
+    erring = rollout.erring_turns
+    spans = [(t, span) for t, span in enumerate(rollout.turns) if t not in erring and span.end > span.start]
+    return [Site(t, "", span.begin, span.start, span.end, []) for t, span in spans]
 
 
 def open_board(out: Path, step: int) -> Any:

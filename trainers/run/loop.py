@@ -10,6 +10,7 @@ from ..distributed import gather_from_ranks, rank, world_size
 from ..grpo.generation import seed_sampling
 from ..report.metrics_summary import run_warnings
 from ..report.run_files import BEFORE, METRICS, read_metrics
+from ..sharded.access import causal_model
 from .builder import BuiltRun
 from .checkpoints import last_checkpoint, reporting_full_disk, saving_on_lost_server, step_of, train_from
 from .model_loading import save_template_arguments
@@ -27,7 +28,7 @@ def train(run: BuiltRun, held_out: Sequence[str], result: Result, progress: Prog
         checkpoint = last_checkpoint(out)
         result.before = _evaluate_before(run, held_out, out, progress)
         if checkpoint is not None:
-            callbacks.saver.load(checkpoint, trainer.model)
+            callbacks.saver.load(checkpoint, causal_model(trainer.model))
             result.resumed_from = step_of(checkpoint)
             progress(f"resuming after step {result.resumed_from}", 0, 0)
         with callbacks.interrupt.handling_ctrl_c(), saving_on_lost_server(trainer, out):

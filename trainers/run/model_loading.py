@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -20,12 +21,15 @@ from transformers.trainer_utils import set_seed
 from transformers.utils import logging as hf_logging
 
 from ...errors import RecipeError
+from ..adapters import add_adapters, base_of_adapter, is_adapter, merge_adapter
 from ..chat.chat_policy import Sampler, TemplateChat, never_samples
 from ..chat.templates import TOOLS
 from ..distillation.hidden_states import check_model
 from ..distributed import world_size
 from ..recipe.recipe import Recipe
 from ..report.metrics_summary import MOE
+from ..sharded.access import prepare_sharded
+from ..sharded.layout import distributed_config
 from ..tiny_models.pretrain import CONTEXT, is_made, make_base
 from .records import Progress, WriteDialogues
 from .run_dir import write_json
@@ -52,37 +56,53 @@ class LoadableModel:
     arguments: Mapping[str, Any]
     """Arguments of the chat template."""
     config: Any
+    adapter: str = ""
+    """Folder of an adapter that belongs to the first weights."""
 
     def chat(self, sampler: Sampler) -> TemplateChat:
         """Return the policy's chat around a sampler."""
         return TemplateChat(self.tokenizer, sampler, arguments=self.arguments)
 
     def load_weights(self) -> Any:
-        """Return the model with its weights in float32 (see ``recipe.Model``), after seeding all randomness.
+        """Return the model that learns, after seeding all randomness: sharded, and with adapters, as the recipe says.
 
         Raise RecipeError.
         """
         set_seed(self.recipe.seed)
+        model, lora = self.load_whole(), self.recipe.lora
+        return add_adapters(model, lora) if lora.rank else model
+
+    def load_whole(self, folder: Path | None = None) -> Any:
+        """Return the model without adapters, sharded if the recipe says so; ``folder`` has other weights for it.
+
+        Weights that learn are float32 (see ``recipe.Model``). Raise RecipeError.
+        """
+        where, adapter = (str(folder), "") if folder else (self.where, self.adapter)
+        sharding = distributed_config(self.recipe, world_size())
+        half = self.recipe.lora.rank and self.recipe.model.dtype == "bfloat16"
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                self.where,
-                config=self.config,
-                dtype=torch.float32,
+                where,
+                config=copy.deepcopy(self.config),
+                dtype=torch.bfloat16 if half else torch.float32,
                 ignore_mismatched_sizes=True,  # they are reported below
                 output_loading_info=True,
+                distributed_config=sharding,
             )
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - files of any content, read by libraries that trust them
-            raise RecipeError(f"model.name: cannot read weights from {self.where}: {_one_line(error)}") from None
+            raise RecipeError(f"model.name: cannot read weights from {where}: {_one_line(error)}") from None
         model, info = loaded
         missing = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
         if missing:
             raise RecipeError(
-                f"model.name: the weights in {self.where} do not fit its config.json ({len(missing)} are missing or of "
+                f"model.name: the weights in {where} do not fit its config.json ({len(missing)} are missing or of "
                 f"another shape, such as {missing[0]}); give a folder with matching files"
             )
-        return model
+        if adapter:
+            model = merge_adapter(model, adapter)
+        return prepare_sharded(model) if sharding else model
 
     @property
     def moe(self) -> bool:
@@ -106,16 +126,17 @@ def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progr
     hf_logging.set_verbosity_error()
     if recipe.model.make:
         _check_context(recipe, CONTEXT)
-    where = _model_folder(recipe, Path(recipe.out), dialogues, progress)
+    named = _model_folder(recipe, Path(recipe.out), dialogues, progress)
+    where = base_of_adapter(named) if is_adapter(named) else named
     _check_on_hub(where)
-    defaults = _TINY_ARGUMENTS if recipe.model.make else _saved_template_arguments(Path(where))
-    tokenizer, arguments = _load_tokenizer(where), {**defaults, **recipe.model.template}
+    defaults = _TINY_ARGUMENTS if recipe.model.make else _saved_template_arguments(Path(named))
+    tokenizer, arguments = _load_tokenizer(named), {**defaults, **recipe.model.template}
     TemplateChat(tokenizer, never_samples, arguments=arguments)
     _check_template_arguments(recipe.model.template, str(tokenizer.get_chat_template(tools=TOOLS)))
     config = _load_config(where)
     _check_context(recipe, _context_length(config))
     _check_vocabulary(where, tokenizer, config)
-    model = LoadableModel(recipe, where, tokenizer, arguments, config)
+    model = LoadableModel(recipe, where, tokenizer, arguments, config, named if named != where else "")
     if model.moe:
         logger.warning(MOE)
     return model

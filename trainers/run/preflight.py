@@ -15,6 +15,7 @@ from ..recipe.load import load_chooser
 from ..recipe.recipe import Recipe
 from ..replay.pairs import read_pairs
 from ..rollouts.local_server import HUB
+from ..sharded.layout import check_layout
 
 _START_VLLM = "start it with `trl vllm-serve --model MODEL`"
 
@@ -26,6 +27,9 @@ def check_machine(recipe: Recipe) -> None:
             raise RecipeError(f"training needs {name}; pip install 'etude[train]'")
     if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise RecipeError("tensorboard = true needs tensorboard; pip install 'etude[train]'")
+    if recipe.lora.rank and importlib.util.find_spec("peft") is None:
+        raise RecipeError("lora.rank needs peft; pip install 'etude[train]'")
+    check_layout(recipe, world_size())
     generation = recipe.generation
     if generation.vllm != "off" and importlib.util.find_spec("vllm") is None:
         raise RecipeError("generation.vllm needs vllm; pip install 'etude[vllm]'")

@@ -17,6 +17,10 @@ from ..recipe.recipe import Recipe
 from ..recipe.recipe_checks import ignored_keys
 from ..report.run_files import STOPPED, is_run, read_run, write_atomically
 
+_FREE = ("safety", "out", "sharding", "train.micro", "train.gradient_checkpointing")
+"""Tables and keys that a resumed run may change: limits, a folder that was moved, and the layout, which changes losses
+by rounding alone."""
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
@@ -65,7 +69,7 @@ def check_run_dir(recipe: Recipe, out: Path) -> None:
         return
     run, current = read_run(out), recipe.model_dump(mode="json")
     stored = _overlay(type(recipe).model_construct().model_dump(mode="json"), run.recipe)  # newer keys have defaults
-    free = {"safety", "out", *ignored_keys(recipe)}  # the folder may have been moved, or be named differently
+    free = {*_FREE, *ignored_keys(recipe)}
     changed = [name for name in _changed_keys(stored, current) if not free & {name, name.partition(".")[0]}]
     if changed:
         raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}); choose another out")

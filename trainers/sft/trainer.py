@@ -30,12 +30,13 @@ from ..run.memory_check import check_memory
 from ..run.model_loading import LoadableModel, open_model
 from ..run.optimizers import optimizer_arguments
 from ..run.records import Progress, WriteDialogues
+from ..sharded.training import ShardedTraining
 from .rows import Rows, Solved, encode, plan
 
 _Base: Any = SFTTrainer
 
 
-class SolvedTrainer(_Base):
+class SolvedTrainer(ShardedTraining, _Base):
     """SFTTrainer that can also play episodes with the weights in training.
 
     ``train_dataset`` has ``input_ids`` and ``labels`` in the order of the steps. ``player`` plays the episodes of the
@@ -73,15 +74,17 @@ def build(
     system, room = recipe.environment.system, recipe.generation
     rows = encode(solved.episodes, start.chat(never_samples), system=system, max_ids=room.max_ids)
     check_memory(recipe, start.config)
+    arguments = SFTConfig(**_arguments(recipe, solved))  # before weights, because it joins the processes
     model = start.load_weights()
     trained = (trainer or SolvedTrainer)(
         model,
         _player(start, model, url) if url else None,
-        args=SFTConfig(**_arguments(recipe, solved)),
+        args=arguments,
         train_dataset=dataset(rows, recipe),
         processing_class=start.tokenizer,
         **optimizer_arguments(recipe, model),
     )
+    trained.load_weights = start.load_whole
     callbacks = add_callbacks(trained, recipe, StateSaver(None, rows), progress)
     warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.skipped.items()]
     return BuiltRun(recipe, trained, start.tokenizer, callbacks, warnings, start.moe, start.arguments)

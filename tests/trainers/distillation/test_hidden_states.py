@@ -160,7 +160,7 @@ def test_check_head_reports_a_model_of_unknown_structure_in_one_line(monkeypatch
     def fail(*arguments: Any) -> Any:
         raise AttributeError("no last_hidden_state\nfurther")
 
-    monkeypatch.setattr(hidden_states, "_hidden", fail)
+    monkeypatch.setattr(hidden_states, "hidden_states", fail)
     with pytest.raises(UnsuitableModel, match=r"has an unknown structure \(no last_hidden_state\); leave out"):
         check_head(model("qwen3"))
 

@@ -31,8 +31,9 @@ from torch.nn.functional import logsigmoid
 from ....errors import ReplayError
 from ....registry import did_you_mean
 from ...distillation.divergence import log_probabilities
-from ...distillation.hidden_states import head_of
+from ...distillation.hidden_states import head_of, hidden_states
 from ...distributed import sum_over_ranks
+from ...sharded.access import causal_model, idle_pass, is_sharded
 from ..pairs import read_pairs
 from .encoding import Encoded, encode
 
@@ -125,7 +126,7 @@ def turn_logps(model: Any, prompts: Sequence[Sequence[int]], turns: Sequence[Seq
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=model.device)
     attention = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device)
-    hidden = model.base_model(input_ids=ids, attention_mask=attention, use_cache=False).last_hidden_state
+    hidden = hidden_states(model, ids, attention_mask=attention)
     positions = [(b, p) for b, row in enumerate(rows) for p in range(len(prompts[b]) - 1, len(row) - 1)]
     batch, position = torch.tensor(positions, device=model.device).unbind(1)
     logps = log_probabilities(hidden[batch, position], head_of(model), ids[batch, position + 1])
@@ -193,7 +194,7 @@ class Replay:
         Summed over micro-batches and averaged over ranks, it is the loss of one batch. Raises ReplayError in the middle
         of a run without a reference: a resumed run must load it.
         """
-        student = trainer.accelerator.unwrap_model(model)
+        student = causal_model(trainer.accelerator.unwrap_model(model))
         if not self._reference:
             if trainer.state.global_step:
                 raise ReplayError("the replay channel has no reference; load the checkpoint's with load_state_dict")
@@ -206,7 +207,8 @@ class Replay:
         if part:
             loss, metrics = self._part_loss(student, part, drawn)
         else:
-            loss, metrics = torch.zeros((), device=student.device), NO_PAIR_METRICS
+            idle = idle_pass(student) if is_sharded(student) else torch.zeros((), device=student.device)
+            loss, metrics = idle, NO_PAIR_METRICS
         for name, value in zip(metrics, sum_over_ranks([*metrics.values()]), strict=True):
             trainer.record_metric(f"replay/{name}", value * parts)  # TRL averages the metrics of a step's micro-batches
         return loss * ranks
