@@ -167,7 +167,8 @@ def good_turns_kl(student: Any, base: Any, rollouts: list[tuple[Rollout, list[Si
     for model in (student, base):
         rows.append([(student_rows(model, ids, sites), head_of(model)) for ids, sites in good])
         idle(model, missing)
-    parts = [fused_divergence(*one, *other, beta=1.0) for one, other in zip(*rows, strict=True)]
+    pairs = zip(*rows, strict=True)
+    parts = [fused_divergence(hidden, head, other, other_head, 1.0) for (hidden, head), (other, other_head) in pairs]
     return float(torch.cat(parts).mean()) if parts else None
 
 
