@@ -12,16 +12,30 @@ from .recipe.scale import Lora
 ADAPTER_CONFIG = "adapter_config.json"
 """File that makes a folder an adapter's."""
 
+ADAPTER = "adapter_model.safetensors"
+"""File with the weights of an adapter."""
+
 
 def add_adapters(model: Any, lora: Lora) -> Any:
     """Return a PeftModel: ``model`` with its weights frozen and adapters in float32 that change nothing yet.
 
     Raise RecipeError if no module has the name of a target.
     """
+    import torch
     from peft import LoraConfig, get_peft_model
+    from peft.tuners.lora import Linear
+
+    base: Any = Linear
+
+    class WholeLinear(base):
+        """Layer whose adapter has the shape of the whole weight, which peft does not know of sharded copies (HSDP)."""
+
+        def _get_in_out_features(self, module: Any) -> tuple[int, int]:
+            return module.in_features, module.out_features
 
     options: dict[str, Any] = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
     config = LoraConfig(target_modules=list(lora.targets) or "all-linear", task_type="CAUSAL_LM", **options)
+    config._register_custom_module({torch.nn.Linear: WholeLinear})
     try:
         return get_peft_model(model, config)
     except ValueError as error:
@@ -46,12 +60,20 @@ def base_of_adapter(where: str) -> str:
     return str(base)
 
 
+def adapter_weights(model: Any) -> dict[str, Any]:
+    """Return the adapters' weights in a PeftModel by their names in a file; changing them changes the model."""
+    from peft import get_peft_model_state_dict
+
+    weights: dict[str, Any] = get_peft_model_state_dict(model)
+    return weights
+
+
 def merge_adapter(model: Any, where: str) -> Any:
     """Return the model with the adapter in a folder added to its weights. Raise RecipeError if it does not fit."""
     from peft import PeftModel
 
     try:
-        return PeftModel.from_pretrained(model, where).merge_and_unload()
+        return PeftModel.from_pretrained(model, where).merge_and_unload().requires_grad_(True)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = str(error).splitlines()[0][:200]
         raise RecipeError(f"model.name: the adapter in {where} does not fit its base: {reason}") from None

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from ...errors import RecipeError
+from ..adapters import is_adapter
 from ..distributed import world_size
 from ..recipe.load import load_chooser
 from ..recipe.recipe import Recipe
@@ -57,7 +58,8 @@ def check_files(recipe: Recipe) -> None:
     name, serve = recipe.model.name, recipe.environment.serve
     # A name without these marks may be one on the Hub.
     is_path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1
-    if is_path and not Path(os.path.expanduser(name), "config.json").is_file():
+    folder = os.path.expanduser(name)
+    if is_path and not (Path(folder, "config.json").is_file() or is_adapter(folder)):
         raise RecipeError(f"model.name: {name} holds no model; give a folder with a config.json")
     # A name without a slash may be an environment that makes its own tasks; the server refuses an unknown one.
     if os.sep in serve and not serve.startswith(HUB) and not Path(serve).exists():

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, distributed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
 from torch.distributed.tensor import DTensor
 from transformers.distributed.checkpoint import load_optimizer_distributed, save_optimizer_distributed
 
 from ...errors import RecipeError
+from ..adapters import ADAPTER, adapter_weights
 from .access import is_sharded, reshard_heads
 
 OPTIMIZER = "optimizer"
@@ -132,17 +134,22 @@ class ShardedTraining:
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Copy a checkpoint's weights into the model, by the names in memory.
 
-        transformers compares names in files, which differ for stacked experts, and ignores what it misses.
+        transformers compares names in files, which differ for stacked experts, and ignores what it misses; peft divides
+        adapters of sharded weights.
         """
         reshard_heads(self.model)
-        if self.load_weights is None or hasattr(self.model, "get_base_model"):
+        folder = Path(resume_from_checkpoint)
+        if hasattr(self.model, "get_base_model"):
+            weights, stored = adapter_weights(self.model), load_file(folder / ADAPTER)
+        elif self.load_weights is None:
             base: Any = super()
             base._load_from_checkpoint(resume_from_checkpoint, model)
             return
-        stored = dict(self.load_weights(Path(resume_from_checkpoint)).named_parameters())
+        else:
+            weights, stored = (dict(one.named_parameters()) for one in (self.model, self.load_weights(folder)))
         with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(stored.pop(name))
+            for name, weight in weights.items():
+                weight.copy_(stored.pop(name))
 
 
 def _unwrapped(optimizer: Any) -> Any:
