@@ -30,6 +30,7 @@ NEEDS_TORCH = [
     "trainers/distillation/test_divergence.py",
     "trainers/distillation/test_hidden_states.py",
     "trainers/distillation/test_teachers.py",
+    "trainers/engines/test_*.py",
     "trainers/grpo/test_*.py",
     "trainers/integrations/test_*.py",
     "trainers/muon/test_*.py",
