@@ -26,6 +26,7 @@ NEEDS_TORCH = [
     "research/test_error_turns_s*.py",
     "research/test_muon_pretraining.py",
     "trainers/chat/test_*.py",
+    "trainers/diloco/test_*.py",
     "trainers/distillation/test_distiller.py",
     "trainers/distillation/test_divergence.py",
     "trainers/distillation/test_hidden_states.py",

@@ -52,9 +52,7 @@ def turn_rewards(placed_errors: Sequence[dict[str, Any]], nodes: Sequence[Any]) 
     """
     erring = {error["node"] for error in placed_errors if not error["injected"] and error["site"] != "recovery"}
     turns = [place for place, node in enumerate(nodes) if node.message.role == "assistant" and node.sampled]
-    return [
-        {"turn": turn, "node": node, "reward": -1.0 if node in erring else 0.0} for turn, node in enumerate(turns)
-    ]
+    return [{"turn": turn, "node": node, "reward": -1.0 if node in erring else 0.0} for turn, node in enumerate(turns)]
 
 
 def _text(content: Any) -> str:
