@@ -6,6 +6,7 @@
 | ``skyrl_loss`` | SkyRL | ``trainer.algorithm.policy_loss_type=etude_turn_local`` |
 | ``slime_loss`` | slime | ``--custom-loss-function-path etude.trainers.engines.slime_loss.turn_local`` |
 | ``prime_rl_algorithm``, ``trace_references`` | prime-rl | ``algo.type = "grpo"``, after two lines in its table |
+| ``forge_loss`` | TorchForge | the ``loss`` argument of ``TitanTrainer`` |
 
 ``turn_local`` is the loss that they share, ``site_scores`` what a teacher behind an inference server adds to a rollout.
 ``docs/engines.md`` says what was tested with which version.

@@ -24,6 +24,9 @@ from .trace_references import add_references
 class TurnLocalGRPO(GRPOAlgorithm):
     """GRPO on whole rollouts and self-distillation on their error turns."""
 
+    coefficient: float = 1.0
+    """Factor of the turn-local loss; set it in a subclass."""
+
     async def setup(self) -> None:
         """Build the renderer of hints with the policy's tokenizer."""
         from renderers import AutoRendererConfig
@@ -36,7 +39,10 @@ class TurnLocalGRPO(GRPOAlgorithm):
         """Annotate the error turns of one episode. Raise ValueError for traces of another taskset."""
         await super().score_episode(episode)
         for _, trace in iter_trainable_traces([episode]):
-            await add_references(trace, self._hint_ids, self.policy_pool.score, rng=random.Random(trace.id))
+            rng = random.Random(trace.id)
+            await add_references(
+                trace, self._hint_ids, self.policy_pool.score, coefficient=self.coefficient, rng=rng
+            )
 
     def _hint_ids(self, role: str, text: str) -> list[int]:
         return message_ids(self.renderer, role, text)

@@ -33,12 +33,13 @@ async def add_references(
     *,
     cap: int = CAP,
     gate: bool = True,
+    coefficient: float = 1.0,
     rng: random.Random,
 ) -> int:
     """Annotate a trace's error turns and return the number of turns that will be taught.
 
     A turn is chosen as in ``choose_sites``: its error could have been foreseen and has a hint, at most ``cap`` turns of
-    a trace, whose weights sum to 1. With ``gate``, a turn that the hint does not make less likely is left out; the
+    a trace, whose weights sum to ``coefficient``. With ``gate``, a turn that the hint does not make less likely is left out; the
     weights of the others stay. Nodes are changed only after the teacher has scored all of them. Raise ValueError when
     the trace has no ``error_turns`` or the teacher scores another number of ids.
     """
@@ -60,7 +61,7 @@ async def add_references(
         if gate and sum(node.logprobs) - sum(references) <= _MIN_GAIN:
             continue
         node.reference_logprobs = references
-        weights = [1 / len(chosen) if sampled else 0.0 for sampled in node.mask]
+        weights = [coefficient / len(chosen) if sampled else 0.0 for sampled in node.mask]
         node.loss_weights = {**(node.loss_weights or {}), "ref_kl": weights}
         taught += 1
     return taught

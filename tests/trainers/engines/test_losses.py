@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from etude.trainers.distillation.distiller import Settings
-from etude.trainers.engines import skyrl_loss, slime_loss, verl_loss
+from etude.trainers.engines import forge_loss, skyrl_loss, slime_loss, verl_loss
 from etude.trainers.engines.turn_local import SAMPLED
 
 OTHER = Settings(estimator="sampled", gate=False, clip=0.4, ratio_clip=1.05)
@@ -292,3 +292,29 @@ def test_slime_refuses_what_would_change_the_loss(slime: Any, step: Any, options
         slime_loss.turn_local(slime_args(1, **options), batch, logits, None)
     with pytest.raises(ValueError, match="2 numbers for each token"):
         slime_loss.turn_local(slime_args(1), {**batch, "teacher_log_probs": None}, logits, None)
+
+
+# --- TorchForge ---------------------------------------------------------------------------------------------------
+
+
+def test_forge_loss_is_distillers(step: Any, split: Rows) -> None:
+    """By the contract alone: TorchForge is not on PyPI."""
+    total = torch.zeros(())
+    for rank in split:
+        for rows in rank:
+            rollouts = [step.rollouts[row] for row in rows]
+            response = rows_of([torch.tensor(each.ids[each.prompt :]) for each in rollouts])
+            requests = torch.tensor([each.ids[: each.prompt] for each in rollouts])
+            scores = rows_of([torch.tensor(step.divided[row].pairs()) for row in rows])
+            loss = forge_loss.turn_local(
+                step.student(torch.cat([requests, response], dim=1)).logits,
+                response,
+                scores[..., 0],
+                scores[..., 1],
+                rows_of([torch.tensor(each.logprobs) for each in rollouts]),
+                ranks=len(split),
+            )
+            total = total + loss / len(split)  # gradients are averaged over the ranks
+    step.assert_like_distiller(total, SAMPLED)
+    with pytest.raises(ValueError, match="give those of the request too"):
+        forge_loss.turn_local(torch.zeros(1, 3, 5), torch.zeros(1, 3, dtype=torch.long), *[torch.zeros(1, 3)] * 2)

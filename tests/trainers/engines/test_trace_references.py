@@ -120,9 +120,10 @@ def test_a_cap_draws_turns_evenly_and_other_weights_are_kept(step: Any) -> None:
     trace = trace_of(step.rollouts[0], [error(1), error(3), error(5)])
     for node in trace.nodes:
         node.loss_weights = {"ce": [0.1] * len(node.token_ids)}
-    assert add(trace, low, cap=2) == 2
+    assert add(trace, low, cap=2, coefficient=0.2) == 2
     weights = [node.loss_weights.get("ref_kl") for node in trace.nodes]
     assert sum(weight is not None for weight in weights) == 2
+    assert {value for weight in weights for value in weight or []} == {0.1}
     assert all("ce" in node.loss_weights for node in trace.nodes)
 
 
