@@ -40,9 +40,7 @@ class TurnLocalGRPO(GRPOAlgorithm):
         await super().score_episode(episode)
         for _, trace in iter_trainable_traces([episode]):
             rng = random.Random(trace.id)
-            await add_references(
-                trace, self._hint_ids, self.policy_pool.score, coefficient=self.coefficient, rng=rng
-            )
+            await add_references(trace, self._hint_ids, self.policy_pool.score, coefficient=self.coefficient, rng=rng)
 
     def _hint_ids(self, role: str, text: str) -> list[int]:
         return message_ids(self.renderer, role, text)

@@ -39,9 +39,9 @@ async def add_references(
     """Annotate a trace's error turns and return the number of turns that will be taught.
 
     A turn is chosen as in ``choose_sites``: its error could have been foreseen and has a hint, at most ``cap`` turns of
-    a trace, whose weights sum to ``coefficient``. With ``gate``, a turn that the hint does not make less likely is left out; the
-    weights of the others stay. Nodes are changed only after the teacher has scored all of them. Raise ValueError when
-    the trace has no ``error_turns`` or the teacher scores another number of ids.
+    a trace, whose weights sum to ``coefficient``. With ``gate``, a turn that the hint does not make less likely is left
+    out; the weights of the others stay. Nodes are changed only after the teacher has scored all of them. Raise
+    ValueError when the trace has no ``error_turns`` or the teacher scores another number of ids.
     """
     chosen = _sites(trace)
     if len(chosen) > cap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,12 +58,40 @@ def spread(trace: Any, values: Any) -> Tensor:
     return torch.tensor([value for node in trace.nodes for value in values(node) or [0.0] * len(node.token_ids)])
 
 
-def test_gradient_is_distillers_up_to_the_mean_weight(step: Any) -> None:
-    """The loss of prime-rl's trainer on-policy, from its documentation, beside Distiller's without a gate."""
-    rollout = step.rollouts[0]
+def ref_kl_by_contract(logps: Tensor, reference: Tensor, sampler: Tensor, weights: Tensor) -> Tensor:
+    """Return the ``ref_kl`` loss of prime-rl's trainer, as its documentation describes it."""
+    ratio, moved = (logps - sampler).exp(), logps.exp() - sampler.exp()
+    inside = (moved >= -0.2).float()
+    losses = -inside * (reference - logps).detach() * ratio + 1e-3 * (logps - sampler) ** 2
+    return (losses * weights).sum() / (weights != 0).sum()
+
+
+def ref_kl_by_package(logps: Tensor, reference: Tensor, sampler: Tensor, weights: Tensor) -> Tensor:
+    """Return the loss of prime-rl's own code, with the ``rl`` component switched off."""
+    module = pytest.importorskip("prime_rl.trainer.rl.loss")
+    nothing = torch.zeros_like(logps.detach())
+    loss, _ = module.compute_loss(
+        trainer_logprobs=[logps],
+        inference_logprobs=[sampler],
+        ref_logprobs=[reference],
+        advantages=[nothing],
+        loss_mask=[weights != 0],
+        rl_weights=[nothing],
+        ce_weights=None,
+        ref_kl_weights=[weights],
+        rl_loss_fn=None,
+        rl_scale=1,
+        ce_scale=1,
+        ref_kl_scale=int((weights != 0).sum()),
+    )
+    return loss
+
+
+def test_gradient_is_distillers_up_to_the_mean_weight(step: Any, kind: str) -> None:
+    """On-policy and without a gate. prime-rl divides by the number of site tokens, not by their weight."""
     logps = step.student_logps(0)
-    rollout.logprobs[:] = [0.0] * len(rollout.logprobs)
-    trace = trace_of(rollout, [error(1), error(5)])  # the first and the third turn
+    rollout = replace(step.rollouts[0], logprobs=[])
+    trace = trace_of(step.rollouts[0], [error(1), error(5)])  # the first and the third turn
     hints: list[tuple[str, str]] = []
 
     async def score(ids: list[int]) -> list[float | None]:
@@ -78,16 +107,15 @@ def test_gradient_is_distillers_up_to_the_mean_weight(step: Any) -> None:
     assert taught == 2 and hints == [(HINT["role"], HINT["text"])] * 2
     weights = spread(trace, lambda node: (node.loss_weights or {}).get("ref_kl"))[1:]
     reference = spread(trace, lambda node: node.reference_logprobs)[1:]
-    ratio = (logps - logps.detach()).exp()
-    tokens = int((weights != 0).sum())
-    loss = (-(reference - logps).detach() * ratio * weights).sum() / tokens
+    ref_kl = {"contract": ref_kl_by_contract, "package": ref_kl_by_package}[kind]
+    loss = ref_kl(logps, reference, logps.detach(), weights)
     sites = [
         Site(turn, "k", span.begin, span.start, span.end, [5, 9], 0.5)
         for turn, span in ((0, rollout.turns[0]), (2, rollout.turns[2]))
     ]
-    on_policy = Distiller(Settings(estimator="sampled", gate=False, ratio_clip=1.0))
-    rollout.logprobs[:] = []
-    expected = on_policy.loss(step.student, step.teacher, [(rollout, sites)]).total / tokens
+    distiller = Distiller(Settings(estimator="sampled", gate=False))
+    total = distiller.loss(step.student, step.teacher, [(rollout, sites)]).total
+    expected = total / sum(site.end - site.start for site in sites)
     for actual, wanted in zip(step.gradient(loss), step.gradient(expected), strict=True):
         torch.testing.assert_close(actual, wanted, rtol=1e-6, atol=1e-6)
 
