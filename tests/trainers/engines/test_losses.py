@@ -241,7 +241,7 @@ def slime_batch(step: Any, rows: list[int]) -> tuple[dict[str, Any], Tensor]:
         "loss_masks": masks,
         "rollout_mask_sums": torch.stack([mask.sum() for mask in masks]).float(),
         "rollout_log_probs": [torch.tensor(each.logprobs) for each in rollouts],
-        "teacher_log_probs": [torch.tensor(step.divided[row].pairs()) for row in rows],
+        "teacher_log_probs": [torch.tensor(slime_loss.teacher_log_probs(step.divided[row])) for row in rows],
         "advantages": [torch.full((len(each.mask),), 0.5) for each in rollouts],
     }
     return batch, logits
@@ -283,15 +283,29 @@ def test_slime_adds_its_policy_loss(slime: Any, kind: str, step: Any) -> None:
     ("options", "message"),
     [
         ({"calculate_per_token_loss": True}, "remove --calculate-per-token-loss"),
-        ({"context_parallel_size": 2}, "etude_gate: false"),
+        ({"context_parallel_size": 2}, "set --context-parallel-size 1"),
     ],
 )
 def test_slime_refuses_what_would_change_the_loss(slime: Any, step: Any, options: Any, message: str) -> None:
     batch, logits = slime_batch(step, [0])
     with pytest.raises(ValueError, match=message):
         slime_loss.turn_local(slime_args(1, **options), batch, logits, None)
-    with pytest.raises(ValueError, match="2 numbers for each token"):
+    with pytest.raises(ValueError, match="no teacher_log_probs"):
         slime_loss.turn_local(slime_args(1), {**batch, "teacher_log_probs": None}, logits, None)
+
+
+def test_slime_scores_are_one_number_for_each_token(step: Any) -> None:
+    """slime's logs multiply them by the loss mask [R], which two numbers for a token would break."""
+    scores = slime_loss.SiteScores([-1.5, 0.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.0])
+    assert slime_loss.teacher_log_probs(scores) == [-1.5, -1e-30, 0.25, 0.25]
+    whole = slime_loss.SiteScores([-1.0, -2.0, -3.0], [0.5] * 3)
+    assert slime_loss.teacher_log_probs(whole) == [-1.0, -2.0, 0.5]
+    assert slime_loss.teacher_log_probs(slime_loss.SiteScores([0.0], [0.0])) == [0.0]
+    batch, _ = slime_batch(step, [0, 1, 2, 3])
+    products = zip(batch["teacher_log_probs"], batch["loss_masks"], strict=True)
+    assert all((numbers * mask).shape == mask.shape for numbers, mask in products)
+    with pytest.raises(ValueError, match="must have one weight"):
+        slime_loss.teacher_log_probs(slime_loss.SiteScores([-1.0, -1.0], [0.5, 0.25]))
 
 
 # --- TorchForge ---------------------------------------------------------------------------------------------------
