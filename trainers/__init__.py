@@ -10,6 +10,7 @@
 8. ``muon/optimizer.py``: Muon at natural granularity, sharded; ``muon/divide.py`` finds its matrices.
 
 ``sft/`` trains on stored episodes instead, ``tiny_models/`` makes models for tests and demos, ``integrations/``
-connects other frameworks, ``report/`` writes the page of a run, ``distributed.py`` has the collective calls.
+connects other frameworks, ``engines/`` has the distillation loss for other trainers, ``diloco/`` exchanges parameters
+between distant workers, ``report/`` writes the page of a run, ``distributed.py`` has the collective calls.
 Nothing here imports environments, generators or the server: the trainer meets them through ``etude.client`` only.
 """

@@ -37,6 +37,7 @@ def test_group_is_played_as_the_orchestrator_requests(bench: Any, source: dict[s
         for trace in group["traces"]:
             info = trace["info"]
             assert trace["ok"] and isinstance(info["hints"], str)  # opsd reads it with demo_key = "hints"
+            assert all(reward["reward"] in (0.0, -1.0) for reward in info["turn_rewards"]) and info["turn_rewards"]
             assert all(0 <= error["node"] < trace["nodes"] for error in info["error_turns"])
             bench.assert_reported_but_not_shown(info["error_turns"], info["hints"], info["etude"]["episode_id"])
         assert len({trace["info"]["etude"]["episode_id"] for trace in group["traces"]}) == 3

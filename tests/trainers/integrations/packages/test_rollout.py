@@ -55,3 +55,14 @@ def test_error_is_placed_by_turn_and_call_id(rollout: Any) -> None:
 
 def test_rollout_without_a_turn_is_empty(rollout: Any) -> None:
     assert rollout.responses_output(NODES[:2]) == []
+
+
+def test_turn_rewards_count_errors_that_could_be_foreseen(rollout: Any) -> None:
+    fields = [(0, False, "erring"), (1, True, "erring"), (2, False, "recovery")]
+    errors = [{"turn": turn, "call_id": "", "injected": injected, "site": site} for turn, injected, site in fields]
+    rewards = rollout.turn_rewards(rollout.place_errors(errors, NODES), NODES)
+    assert [(reward["turn"], reward["node"], reward["reward"]) for reward in rewards] == [
+        (0, 2, -1.0),
+        (1, 5, 0.0),
+        (2, 7, 0.0),
+    ]

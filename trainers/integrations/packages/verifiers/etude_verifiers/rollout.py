@@ -44,6 +44,17 @@ def place_errors(errors: Sequence[dict[str, Any]], nodes: Sequence[Any]) -> list
     return placed_errors
 
 
+def turn_rewards(placed_errors: Sequence[dict[str, Any]], nodes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return ``{"turn", "node", "reward"}`` of each sampled turn, for credit by turns: -1.0 after an error, else 0.0.
+
+    Errors that the agent could not foresee, which are injected or have the site ``recovery``, do not count. The grade
+    of the whole rollout is not included.
+    """
+    erring = {error["node"] for error in placed_errors if not error["injected"] and error["site"] != "recovery"}
+    turns = [place for place, node in enumerate(nodes) if node.message.role == "assistant" and node.sampled]
+    return [{"turn": turn, "node": node, "reward": -1.0 if node in erring else 0.0} for turn, node in enumerate(turns)]
+
+
 def _text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""

@@ -21,7 +21,7 @@ from verifiers.v1.tasksets.nemo_gym.toolset import NeMoGymState, NeMoGymToolset
 
 from etude.client import SyncClient
 
-from .rollout import place_errors, responses_output
+from .rollout import place_errors, responses_output, turn_rewards
 
 PATCH_FILE = "/tmp/solution.patch"
 
@@ -87,6 +87,7 @@ class EtudeTask(vf.Task[EtudeData, NeMoGymState, EtudeTaskConfig]):
         for echo in ("response", "responses_create_params", "task_id"):
             reply.pop(echo, None)
         trace.info["error_turns"] = place_errors(reply.pop("error_turns"), trace.nodes)
+        trace.info["turn_rewards"] = turn_rewards(trace.info["error_turns"], trace.nodes)
         trace.info["hints"] = reply.pop("hints")
         trace.info["findings"] = reply.pop("findings")
         trace.info["etude"] = reply
