@@ -2,7 +2,8 @@
 
 Its argument is JSON: url, model, out, micro, prompts, objective, pairs, ``recipe`` (tables that replace those here),
 and ``wrong``, which happens on the second rank alone: its episodes are hacks ("hacks"), its clock is ahead ("late"), it
-gets Ctrl-C ("asked"), its server is lost after the first step ("lost"), or nothing ("").
+gets Ctrl-C ("asked"), its server is lost after the first step ("lost"), or nothing (""). With "samples" the model itself
+writes the turns, on all ranks.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def main(options: dict[str, str]) -> None:
             assert str(error) == "cannot connect; run the same command again to resume after step 1"
             return
         raise AssertionError("the lost server was not noticed")
-    result = run(parse(table), trainer=Fixed)
+    result = run(parse(table), trainer=None if Fixed.wrong == "samples" else Fixed)
     if Fixed.wrong:
         assert len(set(gather_object([(result.steps, result.stopped, result.interrupted)]))) == 1
 

@@ -117,6 +117,19 @@ def test_sharded_weights_and_adapters_learn_what_one_process_learns(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tables", [{}, LORA])
+def test_sharded_model_samples_its_own_turns_in_bfloat16(
+    tables: dict[str, Any], drill_url: str, tmp_path: Path
+) -> None:
+    """The ranks have different numbers of turns, and a random model never errs, so distillation has no site."""
+    half = {"model": {"dtype": "bfloat16"}, "generation": {"max_turn_ids": 16}, "channels": {"replay": 0.0}}
+    more = {"train": {"gradient_checkpointing": True}, **half, **FSDP, **tables}
+    rows, weights = train(tmp_path / "out", base(tmp_path / "base"), drill_url, 2, 4, wrong="samples", **more)
+    assert len(rows) == 2 and weights
+    assert all(value.dtype.itemsize == 4 for value in weights.values())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("tables", [{}, {"optimizer": {"name": "muon"}}, LORA])
 def test_run_resumes_with_another_number_of_processes(tables: dict[str, Any], drill_url: str, tmp_path: Path) -> None:
     model, often = base(tmp_path / "base"), {"train": {"save_every": 1}}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..rollouts.rollout import Sample
+from ..sharded.access import gathered, is_sharded, reshard_heads, whole
 
 
 def seed_sampling(seed: int) -> None:
@@ -27,6 +29,8 @@ def configure_sampler(trainer: Any, max_turn_ids: int, stop_ids: Iterable[int]) 
     trainer.eos_token_ids = stops
     if trainer.use_vllm:
         vllm = trainer.vllm_generation
+        if is_sharded(trainer.model):
+            send_whole_weights(vllm, trainer.model)
         vllm.max_completion_length = max_turn_ids
         vllm.generation_kwargs = {**vllm.generation_kwargs, "stop_token_ids": stops}
     else:
@@ -34,6 +38,22 @@ def configure_sampler(trainer: Any, max_turn_ids: int, stop_ids: Iterable[int]) 
         trainer.generation_config.eos_token_id = stops
         # A policy that has diverged is still sampled from: its loss is NaN, and the kill switch reports that.
         trainer.generation_config.remove_invalid_values = True
+
+
+def send_whole_weights(vllm: Any, model: Any) -> None:
+    """Let a VLLMGeneration of TRL send the weights of a model that transformers sharded, which TRL sends as they are.
+
+    Weights are made whole one by one, or all at once if there are adapters to merge into them. All ranks take part.
+    """
+    parameters = vllm._iter_named_params
+
+    def whole_parameters() -> Iterator[tuple[str, Any]]:
+        reshard_heads(model)
+        with gathered(model) if hasattr(model, "get_base_model") else nullcontext():
+            for name, parameter in parameters():
+                yield name, whole(parameter)
+
+    vllm._iter_named_params = whole_parameters
 
 
 def generate(trainer: Any, prompts: Sequence[list[int]], rooms: Sequence[int]) -> list[Sample]:

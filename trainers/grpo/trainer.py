@@ -210,6 +210,8 @@ class EtudeTrainer(ShardedTraining, _Base):
         # Every rank must reach every parameter through the wrapper, even if it has no site.
         start: Any = 0.0 if "rlvr" in terms else _zero_through_model(model, inputs)
         total: Tensor = sum(terms.values(), start)
+        if not total.requires_grad:  # the terms have had their backward passes, and the last one has no site
+            total = total + torch.zeros_like(total, requires_grad=True)
         return total
 
     def _replay_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
