@@ -2,8 +2,8 @@
 
 Its argument is JSON: url, model, out, micro, prompts, objective, pairs, ``recipe`` (tables that replace those here),
 and ``wrong``, which happens on the second rank alone: its episodes are hacks ("hacks"), its clock is ahead ("late"), it
-gets Ctrl-C ("asked"), its server is lost after the first step ("lost"), or nothing (""). With "samples" the model itself
-writes the turns, on all ranks.
+gets Ctrl-C ("asked"), its server is lost after the first step ("lost"), or nothing (""). With "samples" the model
+itself writes the turns, on all ranks.
 """
 
 from __future__ import annotations
