@@ -5,6 +5,6 @@ execution proves it better, a preference pair is written; the replay channel tra
 nothing of this kind; this channel combines published methods with our own.
 
 Reading order: ``turns/prefixes`` (the state before a turn), ``turns/action_equality``, ``external_models``,
-``budget_ledger``, ``ask_policy``, ``turns/executor``, ``pairs``, ``run`` (the command), ``channel/encoding``,
-``channel/loss``.
+``budget_ledger``, ``ask_policy``, ``turns/executor``, ``pairs``, ``asked_turn``, ``in_flight``, ``run`` (the command),
+``channel/encoding``, ``channel/loss``.
 """
