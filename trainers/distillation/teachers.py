@@ -40,6 +40,12 @@ class Teacher:
 
     Averages are computed in float32 or finer, because bfloat16 rounds a thousandth of a weight away. For a policy in a
     coarser type, the average is stored separately, and the teaching model is rounded from it. Raise UnknownName.
+
+    ``trust_region`` interpolates weights, and is not the trust-region teacher of SDPO (arXiv:2601.20802), which
+    interpolates logits: (1 - ``rate``) x first logits + ``rate`` x current logits, the geometric mean of two
+    distributions, at the price of two forward passes. Both agree to first order in the change of the weights. Further
+    away they differ: a model with averaged weights need not lie between the two models, and no bound of SDPO holds for
+    it. What the paper reports about its trust region is therefore no evidence about this one.
     """
 
     def __init__(self, kind: str = "frozen", *, every: int = 100, rate: float = 0.001) -> None:
