@@ -25,7 +25,11 @@ def train(
         list[str] | None, typer.Option("-o", help="Set KEY=VALUE in the recipe, such as train.steps=20; repeatable.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the recipe and print the resolved run; load no model.")
+        bool,
+        typer.Option("--dry-run", help="Check recipe, server, model and memory, and print the run; load no weights."),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="With --dry-run: check the recipe and its files only.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -33,11 +37,18 @@ def train(
     from ...trainers.recipe.load import load
     from ...trainers.report.page import REPORT
     from ...trainers.run.train import check, run
+    from ...trainers.run.train import dry_run as check_all
     from .catalogue import recipe_path
 
+    if offline and not dry_run:
+        raise typer.BadParameter("--offline is only read with --dry-run; a run needs its server and its model")
     resolved_recipe = load(recipe_path(recipe), change or [])
     if dry_run:
-        _, resolved = check(resolved_recipe, read_episodes, DIALOGUES)
+        silence_libraries()
+        if offline:
+            _, resolved = check(resolved_recipe, read_episodes, DIALOGUES)
+        else:
+            resolved = check_all(resolved_recipe, read_episodes, DIALOGUES)
         console.show(resolved, _flat(resolved), as_json)
         return
     silence_libraries()
