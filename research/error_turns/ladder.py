@@ -26,7 +26,7 @@ import etude
 from etude.research.error_turns.driver import Experiment
 from etude.research.error_turns.real_stack.arm_trainer import ARMS
 from etude.research.error_turns.real_stack.command import Stack, command
-from etude.research.error_turns.real_stack.measures import MEASURES, checks
+from etude.research.error_turns.real_stack.measures import MEASURES
 from etude.research.error_turns.summary import Contrast
 from etude.research.error_turns.worlds.drill_world import DRILLS
 
@@ -44,7 +44,7 @@ CONTRASTS = tuple(
     )
     for measure, direction in (("final", "below"), ("solved", "above"))
 )
-LADDER = Stack(DRILLS, Experiment(ARMS, CONTRASTS, checks, MEASURES, (RATE,)), RUNGS, {"strong": BASE})
+LADDER = Stack(DRILLS, Experiment(ARMS, CONTRASTS, lambda arms: {}, MEASURES, (RATE,)), RUNGS, {"strong": BASE})
 
 if __name__ == "__main__":
     sys.exit(command(LADDER, __doc__))
