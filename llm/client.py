@@ -73,8 +73,7 @@ class LLM:
     ) -> Reply:
         """Return one answer to ``messages``; ``options`` override the client's. Raises LLMError."""
         body = self._body(messages, tools, options)
-        # A token has at least one byte, and the JSON around a message is longer than what a chat template puts there.
-        bound = (size(body), int(body["max_tokens"]))
+        bound = _bound(body)
         answer = None if self.cassette is None else self.cassette.replay(body)
         reply = await (self._request(body, bound) if answer is None else self._replayed(answer, bound))
         self.usage.calls += 1
@@ -87,6 +86,10 @@ class LLM:
     def holds(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> bool:
         """Return whether the cassette answers this request, so that the endpoint is not called."""
         return self.cassette is not None and self.cassette.holds(self._body(messages, tools, {}))
+
+    def bound(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> Cost:
+        """Return the most tokens and USD that one attempt at this request may cost."""
+        return self._cost(_bound(self._body(messages, tools, {})))
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -222,3 +225,11 @@ class LLM:
         if self._bad_requests > self.concurrency:
             return EndpointRefused(f"{summary}; the {self._bad_requests - 1} requests before it failed the same way")
         return error
+
+
+def _bound(body: Mapping[str, Any]) -> Bound:
+    """Return the most tokens that a request reads and writes.
+
+    A token has at least one byte, and the JSON around a message is longer than what a chat template puts there.
+    """
+    return size(body), int(body["max_tokens"])

@@ -25,7 +25,11 @@ def train(
         list[str] | None, typer.Option("-o", help="Set KEY=VALUE in the recipe, such as train.steps=20; repeatable.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the recipe and print the resolved run; load no model.")
+        bool,
+        typer.Option("--dry-run", help="Check recipe, server, model and memory, and print the run; load no weights."),
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="With --dry-run: check the recipe and its files only.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -33,11 +37,18 @@ def train(
     from ...trainers.recipe.load import load
     from ...trainers.report.page import REPORT
     from ...trainers.run.train import check, run
+    from ...trainers.run.train import dry_run as check_all
     from .catalogue import recipe_path
 
+    if offline and not dry_run:
+        raise typer.BadParameter("--offline is only read with --dry-run; a run needs its server and its model")
     resolved_recipe = load(recipe_path(recipe), change or [])
     if dry_run:
-        _, resolved = check(resolved_recipe, read_episodes, DIALOGUES)
+        silence_libraries()
+        if offline:
+            _, resolved = check(resolved_recipe, read_episodes, DIALOGUES)
+        else:
+            resolved = check_all(resolved_recipe, read_episodes, DIALOGUES)
         console.show(resolved, _flat(resolved), as_json)
         return
     silence_libraries()
@@ -67,12 +78,15 @@ def replay(
         "pairs.jsonl"
     ),
     url: Url = None,
+    in_flight: Annotated[
+        int, typer.Option(min=1, max=32, help="Ask about at most N turns at the same time; the pairs are the same.")
+    ] = 8,
     as_json: Json = False,
 ) -> None:
     """Ask external teachers what they would have done at the turns of a run, and write preference pairs.
 
-    With --url the answers are executed on that server before they count; without it the teachers must agree. Run the
-    same command again to resume: answers and their cost are kept.
+    With --url the answers are executed on that server before they count, in a session for each turn in flight; without
+    it the teachers must agree. Run the same command again to resume: answers and their cost are kept.
     """
     import asyncio
 
@@ -86,7 +100,7 @@ def replay(
         raise ReplayError(f"{teachers}: [value] needs a server that executes answers; give --url, or remove [value]")
     episodes = [stored.episode for stored in stored_episodes(run)]
     check_new(out)
-    report = asyncio.run(_replay(episodes, settings, out, url))
+    report = asyncio.run(_replay(episodes, settings, out, url, in_flight))
     pairs = sum(report.pairs.values())
     if pairs and not report.lacks:
         forget_answers(out)
@@ -108,7 +122,9 @@ def replay(
         console.show_warning(f"the replay is incomplete ({report.lacks}); the answers are kept; to resume, {remedy}")
 
 
-async def _replay(episodes: Sequence["Episode"], settings: "ReplaySettings", out: Path, url: str | None) -> "Report":
+async def _replay(
+    episodes: Sequence["Episode"], settings: "ReplaySettings", out: Path, url: str | None, in_flight: int
+) -> "Report":
     """Ask the teachers, and end their connections however it went. Raises ReplayError when the server is lost."""
     from ...client import Client
     from ...errors import ConnectionLost, ReplayError
@@ -117,23 +133,27 @@ async def _replay(episodes: Sequence["Episode"], settings: "ReplaySettings", out
     from ...trainers.replay.run import replay as ask
 
     teachers = open_teachers(with_cassettes(settings, out), charges=answers_of(out) / "charges.log")
-    client = None if url is None else await Client(url).connect()
+    turns = sum(len(episode.turns) for episode in episodes)
+    clients = [] if url is None else [Client(url) for _ in range(max(1, min(in_flight, turns)))]
     try:
+        for client in clients:
+            await client.connect()
         with progress_bar("replay") as progress:
             return await ask(
                 episodes,
                 teachers,
-                client,
+                clients or None,
                 out,
                 settings=settings,
                 progress=lambda done, total: progress("turns", done, total),
+                in_flight=in_flight,
             )
     except ConnectionLost as error:
         raise ReplayError(f"{error}; start it again and run the same command: the answers are kept") from error
     finally:
         for teacher in teachers:
             await teacher.close()
-        if client is not None:
+        for client in clients:
             await client.close()
 
 

@@ -97,11 +97,16 @@ def settings(*urls: str, budget: dict[str, Any] | None = None, **more: Any) -> R
 
 
 def ask(teachers: list[Teacher], *states: State) -> list[Answer]:
-    """Ask all teachers about each state, then close them."""
+    """Ask all teachers about each state, let them learn from their answers, then close them."""
+
+    async def asked(teacher: Teacher, state: State) -> Answer:
+        answer = await teacher.ask(state)
+        teacher.learn(answer)
+        return answer
 
     async def all_of_them() -> list[Answer]:
         try:
-            return [await teacher.ask(state) for state in states for teacher in teachers]
+            return [await asked(teacher, state) for state in states for teacher in teachers]
         finally:
             for teacher in teachers:
                 await teacher.close()

@@ -23,6 +23,8 @@ class Answer:
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     manner: Manner = "whole"
+    after_s: float = 0.0
+    """Seconds before the answer is sent."""
 
 
 Script = Callable[[int, dict[str, Any]], Answer]
@@ -90,6 +92,7 @@ class Endpoint:
                 self.most_at_once = max(self.most_at_once, self._open)
                 if answer.manner == "stall":
                     await self._until_left(reader)
+                await asyncio.sleep(answer.after_s)
                 self._open -= 1
                 await self._answer(reader, writer, answer)
         finally:

@@ -236,7 +236,7 @@ def test_command_tunes_counts_reports_and_resumes(
 
 
 def test_bases_are_made_once(tiny: Callable[[World], World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = argparse.Namespace(arms=["weak_live"], bases=None, out=tmp_path)
+    options = argparse.Namespace(arms=["weak_live"], bases=None, out=tmp_path, ready_bases={})
     world = tiny(DRILLS)
     assert command.places_of(world, options) == {"weak": tmp_path / "bases" / "weak"}
     first = base_models.digest(tmp_path / "bases" / "weak")

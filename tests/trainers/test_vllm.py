@@ -210,8 +210,14 @@ def test_client_of_trl_generates_with_logprobs(sent: list[str]) -> None:
         assert paths == ["/health", "/v1/models", "/server_info", "/get_world_size", "/v1/completions"]
 
 
-def test_steps_with_turns_from_a_vllm_server(drill_url: str, sent: list[str], tmp_path: Path) -> None:
-    """Every turn is requested by ids, with its room and the template's stops; its logprobs reach the loss."""
+@pytest.mark.parametrize("patience", [None, 1.0])
+def test_steps_with_turns_from_a_vllm_server(
+    patience: float | None, drill_url: str, sent: list[str], tmp_path: Path
+) -> None:
+    """Every turn is requested by ids, with its room and the template's stops; its logprobs reach the loss.
+
+    Only in lockstep the turns of all four rollouts are requested together.
+    """
     words = tokenizer("qwen3-no-thinking")
 
     def answer(prompt: list[int], room: int) -> list[int]:
@@ -239,6 +245,7 @@ def test_steps_with_turns_from_a_vllm_server(drill_url: str, sent: list[str], tm
                 objective=objective("dr_grpo"),
                 channels=ChannelWeights(),
                 limits=Limits(6000, 400),
+                patience=patience,
             ),
             args=GRPOConfig(**{**grpo_arguments(parsed, tmp_path), "save_strategy": "no", "use_cpu": True}),
             train_dataset=Dataset.from_list(reset_rows([{"task_id": TASKS.list_tasks("train")[0].task_id}] * 2)),
@@ -256,7 +263,8 @@ def test_steps_with_turns_from_a_vllm_server(drill_url: str, sent: list[str], tm
         assert (body["n"], body["logprobs"], body["max_tokens"]) == (1, 0, 400)
         assert body["stop_token_ids"] == sorted(trainer._chat.stops)
         assert all(isinstance(token, int) for prompt in body["prompt"] for token in prompt)
-    assert [len(body["prompt"]) for body in bodies] == [4] * 4
+    sizes = [len(body["prompt"]) for body in bodies]
+    assert sum(sizes) == 16 and (patience or sizes == [4] * 4)
     assert len(sent) == 2  # one update of the weights for each step, before its first turn
     for output in batches:
         sampled = (output["completion_mask"] * output["tool_mask"]).bool()

@@ -45,6 +45,12 @@ class Teacher:
 
     ``source`` returns a model with the student's first weights; without it they are copied, except those that the
     student never changes, which both share.
+
+    ``trust_region`` interpolates weights, and is not the trust-region teacher of SDPO (arXiv:2601.20802), which
+    interpolates logits: (1 - ``rate``) x first logits + ``rate`` x current logits, the geometric mean of two
+    distributions, at the price of two forward passes. Both agree to first order in the change of the weights. Further
+    away they differ: a model with averaged weights need not lie between the two models, and no bound of SDPO holds for
+    it. What the paper reports about its trust region is therefore no evidence about this one.
     """
 
     def __init__(

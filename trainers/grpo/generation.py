@@ -17,7 +17,8 @@ from ..sharded.access import gathered, is_sharded, reshard_heads, whole
 def seed_sampling(seed: int) -> None:
     """Seed all randomness of sampling: torch's, and numpy's, which vLLM inside this process draws from.
 
-    The randomness of a vLLM server cannot be seeded from here.
+    The randomness of a vLLM server cannot be seeded from here. With vLLM inside this process, a resumed run samples the
+    same only in lockstep (``Parts.patience = None``).
     """
     torch.manual_seed(seed)
     np.random.seed(seed % 2**32)

@@ -47,6 +47,9 @@ class Parts:
     """Teacher of the distillation."""
     replay: Any = None
     """Channel replay-DPO (``replay.channel.loss.Replay``)."""
+    patience: float | None = 1.0
+    """With vLLM: how long a turn waits for others, in durations of the last batch (``rollouts/batcher.py``); None waits
+    for all. Transformers' sampler always waits for all, so that a resumed run samples the same."""
     limits: Limits = field(default_factory=Limits)
     """Length limits of episodes and turns."""
     system: str = ""

@@ -79,7 +79,7 @@ class EtudeTrainer(ShardedTraining, _Base):
         check_model(self.model.config)
         self._runner = asyncio.Runner()
         self._sessions = SessionPool(parts.url)
-        self._batcher = Batcher(self._generate_turns)
+        self._batcher = Batcher(self._generate_turns, patience=parts.patience if self.use_vllm else None)
         self._chat: Any = parts.chat(self._batcher.sample)
         configure_sampler(self, parts.limits.max_turn_ids, self._chat.stops)
         self._distiller = Distiller(parts.distillation)
@@ -278,11 +278,16 @@ def _rollout_func(prompts: list[Any], trainer: EtudeTrainer) -> dict[str, Any]:
 
 
 def _shaped_reward(rollout: Rollout, parts: Parts) -> float | None:
-    """Return the reward with the objective's penalty for length; None, which TRL ignores, for an invalid episode."""
+    """Return the reward with the objective's penalty for length; None, which TRL ignores, for an invalid episode.
+
+    The length of a response (DAPO, arXiv:2503.14476, equation 13) is the number of ids that the policy sampled: tools'
+    output is not its choice. The room is what the prompt leaves of ``max_ids``, so an episode that tools' output fills
+    has no penalty; ``mask_truncated`` leaves it out of the loss where the objective says so.
+    """
     if not rollout.reward.valid:
         return None
     room = parts.limits.max_ids - rollout.prompt
-    return rollout.reward.value + overlong_penalty(len(rollout.ids) - rollout.prompt, room, parts.objective.overlong)
+    return rollout.reward.value + overlong_penalty(sum(rollout.mask), room, parts.objective.overlong)
 
 
 def _reward_func(prompts: Any, completions: Any, reward: list[float | None], **_: Any) -> list[float | None]:

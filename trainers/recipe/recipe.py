@@ -197,7 +197,7 @@ class Replay(Table):
     beta: float = Field(default=0.1, gt=0)
     """Strength of the preference loss."""
     losses: tuple[Literal["sigmoid", "sigmoid_norm", "ipo", "hinge", "robust", "sft"], ...] = ("sigmoid_norm", "sft")
-    """TRL's names of the losses that are summed."""
+    """TRL's names of the losses that are summed. The default may be imitation above all: see ``docs/channels.md``."""
     weights: tuple[Annotated[float, Field(ge=0)], ...] = (1.0, 0.2)
     """Weight of each loss."""
     flipped: float = Field(default=0.0, ge=0, lt=0.5)

@@ -40,6 +40,11 @@ class BudgetLedger(Meter):
         """Return the USD charged so far."""
         return self.charged[1]
 
+    def fits(self, bound: Cost) -> bool:
+        """Return whether calls that cost at most ``bound`` together fit into what is left, if no others run."""
+        totals = zip(self.charged, bound, self._limits, strict=True)
+        return all(charged + more <= limit for charged, more, limit in totals)
+
     async def admit(self, bound: Cost) -> None:
         """Wait until a call may run, and write it down at its bound. Raises BudgetSpent, ReplayError."""
         await super().admit(bound)

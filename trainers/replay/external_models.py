@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from ...errors import (
 )
 from ...llm import LLM, Cassette, Price, Reply, key_from
 from ...llm.answers import size
+from ...llm.budget import Cost
 from .budget_ledger import BudgetLedger
 from .settings import ReplaySettings, TeacherSettings
 from .turns.action_equality import read_answer
@@ -38,6 +40,12 @@ class Answer:
     completion_tokens: int = 0
     usd: float = 0.0
     problem: str = ""
+    question_bytes: int = 0
+    """Size of the question; 0 when no reply came."""
+    cut_off: bool = False
+    """Whether the reply ended at ``max_tokens``."""
+    retry: bool = False
+    """Whether another start may get an answer."""
 
 
 @dataclass
@@ -49,10 +57,10 @@ class _AverageAnswer:
     tokens_read: int = 1000
     tokens_written: int = 200
 
-    def learn(self, question_bytes: int, reply: Reply) -> None:
-        self.answers, self.question_bytes = self.answers + 1, self.question_bytes + question_bytes
-        self.tokens_read += reply.prompt_tokens
-        self.tokens_written += reply.completion_tokens
+    def learn(self, answer: Answer) -> None:
+        self.answers, self.question_bytes = self.answers + 1, self.question_bytes + answer.question_bytes
+        self.tokens_read += answer.prompt_tokens
+        self.tokens_written += answer.completion_tokens
 
     def tokens(self, question_bytes: int) -> tuple[int, int]:
         """Estimate the tokens read and written for a question of this size."""
@@ -61,23 +69,28 @@ class _AverageAnswer:
 
 
 class Teacher:
-    """One endpoint.
+    """One endpoint, which several questions may wait for at the same time.
 
     ``out`` says why it was dropped, '' when it was not. ``unanswered`` counts the questions that another start
     may have answered: those without an answer, and those that the budget did not allow.
     """
 
-    def __init__(self, settings: TeacherSettings, llm: LLM, ledger: BudgetLedger) -> None:
-        self.settings, self.ledger, self._llm = settings, ledger, llm
+    def __init__(self, settings: TeacherSettings, llm: LLM, ledger: BudgetLedger, limit: asyncio.Semaphore) -> None:
+        self.settings, self.ledger, self._llm, self._limit = settings, ledger, llm, limit
         self.name, self.out, self.unanswered = settings.name, "", 0
-        self._average, self._failures = _AverageAnswer(), 0
+        self._average, self._unreachable, self._cut_off = _AverageAnswer(), 0, 0
 
     async def ask(self, state: State) -> Answer:
         """Ask for the action in a state. Raises CassetteMiss when a replayed cassette lacks the question, and
-        ReplayError when the spending cannot be written down; nothing else."""
+        ReplayError when the spending cannot be written down; nothing else.
+
+        An endpoint that refuses, or that is unreachable ``PATIENCE`` times in a row, is dropped at once. All else that
+        follows from an answer waits for ``learn``.
+        """
         messages, tools = self._question(state)
         try:
-            reply = await self._llm.chat(messages, tools)
+            async with self._limit:
+                reply = await self._llm.chat(messages, tools)
         except BudgetSpent:
             return self._no_answer("budget")
         except (EndpointRefused, AccessDenied) as error:
@@ -87,15 +100,35 @@ class Teacher:
             return Answer(self.name, None, problem=with_file_keys(error))
         except EndpointFailed as error:
             if isinstance(error, EndpointUnavailable):  # another failure may depend on this state
-                self._fail(with_file_keys(error), "check base_url in the file of teachers, or start again later")
+                self._unreachable += 1
+                if self._unreachable == PATIENCE:
+                    remedy = "check base_url in the file of teachers, or start again later"
+                    self.out = f"{with_file_keys(error)}, {PATIENCE} questions in a row; {remedy}"
             return self._no_answer(with_file_keys(error))
-        self._average.learn(size(messages) + size(tools), reply)
-        return self._answer(reply, state)
+        self._unreachable = 0
+        return self._answer(reply, state, size(messages) + size(tools))
+
+    def learn(self, answer: Answer) -> None:
+        """Learn from an answer: the expected cost, and whether the teacher's answers are always cut off.
+
+        Call it in the order of the turns, so that what is learned does not depend on which answer came first.
+        """
+        self.unanswered += answer.retry
+        if answer.question_bytes:
+            self._average.learn(answer)
+            self._cut_off = self._cut_off + 1 if answer.cut_off else 0
+        if answer.cut_off and self._cut_off == PATIENCE:
+            self.out = f"{answer.problem}, {PATIENCE} questions in a row; raise max_tokens in the file of teachers"
 
     def expected_usd(self, state: State) -> float:
         """Estimate the cost of a question from what this teacher's answers took so far."""
         messages, tools = self._question(state)
         return self._llm.price.usd(*self._average.tokens(size(messages) + size(tools)))
+
+    def bound(self, state: State) -> Cost:
+        """Return the most tokens and USD that one attempt at a question may cost; nothing for a recorded answer."""
+        question = self._question(state)
+        return (0.0, 0.0) if self._llm.holds(*question) else self._llm.bound(*question)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -105,25 +138,16 @@ class Teacher:
         """Return the messages and the tools of a question."""
         return (state.messages(), state.plain_tools()) if self.settings.calls == "native" else (state.texts(), [])
 
-    def _answer(self, reply: Reply, state: State) -> Answer:
-        action, problem = read_answer(reply.message, state.episode.tools), ""
-        if reply.finish_reason == "length":
-            problem = f"cut off at max_tokens = {self.settings.max_tokens}"
-            self._fail(problem, "raise max_tokens in the file of teachers")
-        else:
-            self._failures = 0
+    def _answer(self, reply: Reply, state: State, question_bytes: int) -> Answer:
+        action, cut_off = read_answer(reply.message, state.episode.tools), reply.finish_reason == "length"
+        problem = f"cut off at max_tokens = {self.settings.max_tokens}" if cut_off else ""
+        if not cut_off:
             problem = "" if action.get("tool_calls") or action["text"] else "empty"
         usage = (reply.prompt_tokens, reply.completion_tokens, reply.usd)
-        return Answer(self.name, None if problem else action, *usage, problem)
+        return Answer(self.name, None if problem else action, *usage, problem, question_bytes, cut_off)
 
     def _no_answer(self, problem: str) -> Answer:
-        self.unanswered += 1
-        return Answer(self.name, None, problem=problem)
-
-    def _fail(self, problem: str, remedy: str) -> None:
-        self._failures += 1
-        if self._failures == PATIENCE:
-            self.out = f"{problem}, {PATIENCE} questions in a row; {remedy}"
+        return Answer(self.name, None, problem=problem, retry=True)
 
 
 def open_teachers(
@@ -136,7 +160,11 @@ def open_teachers(
     """
     ledger = BudgetLedger(settings.budget, charges)
     ordered = sorted(settings.teachers, key=lambda one: (*sorted(one.price, reverse=True), one.name))
-    return [Teacher(one, _open(one, ledger, replayed, options), ledger) for one in ordered]
+    least: dict[str, int] = {}
+    for one in ordered:
+        least[one.base_url] = min(one.in_flight, least.get(one.base_url, one.in_flight))
+    limits = {base_url: asyncio.Semaphore(most) for base_url, most in least.items()}
+    return [Teacher(one, _open(one, ledger, replayed, options), ledger, limits[one.base_url]) for one in ordered]
 
 
 def _open(settings: TeacherSettings, ledger: BudgetLedger, replayed: bool, options: Mapping[str, Any]) -> LLM:
@@ -155,6 +183,7 @@ def _open(settings: TeacherSettings, ledger: BudgetLedger, replayed: bool, optio
         max_tokens=settings.max_tokens,
         options={} if settings.temperature is None else {"temperature": settings.temperature},
         timeout_s=settings.timeout_s,
+        concurrency=settings.in_flight,
         cassette=cassette,
         shared_meter=ledger,
         **options,

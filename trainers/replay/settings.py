@@ -47,6 +47,8 @@ class TeacherSettings(Table):
     """Sampling temperature; None uses the endpoint's own."""
     timeout_s: float = Field(default=300.0, gt=0)
     """Seconds for one attempt."""
+    in_flight: int = Field(default=8, ge=1)
+    """Most requests to the endpoint at the same time; of two teachers with the same ``base_url`` the smaller counts."""
     cassette: str = ""
     """File of recorded answers; '' records them beside the file of pairs until the replay is complete."""
 

@@ -1,8 +1,18 @@
-"""Batcher of turns: turns that many rollouts ask for at the same time are sampled in one batch."""
+"""Batcher of turns: turns that many rollouts ask for at the same time are sampled in one batch.
+
+| | a batch is sampled when | use it where |
+|---|---|---|
+| lockstep (``patience=None``) | every playing rollout waits for a turn | the samples depend on the batch |
+| free-running | that, or the first request has waited long enough | every request is sampled on its own |
+
+In lockstep the batches do not depend on how long tools take, so a seeded sampler samples the same in a resumed run. The
+price is that all rollouts wait for the slowest tool of every turn. Free-running removes that wait and that promise.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,17 +35,27 @@ class _Request:
     answer: asyncio.Future[Sample]
 
 
+LEAST_WAIT_S = 0.02
+"""Time in which the answers that arrived together become requests."""
+
+
 class Batcher:
     """Collects requests until every playing rollout waits for one, then samples them together.
 
     Rollouts wait for their tools for different times. A batch is sampled when no other rollout can join it, or when
     ``largest`` requests wait. Its order is the order in which the rollouts began, not the order of their requests, so
     the speed of tools changes nothing.
+
+    With ``patience`` a batch is also sampled when its first request has waited for ``patience`` times as long as the
+    last batch took. With 1, waiting costs at most as much as sampling once more would (the rule of the ski rental
+    problem, Karlin et al. 1988). Then the speed of tools decides which requests are sampled together.
     """
 
-    def __init__(self, generate: Generate, *, largest: int = 1 << 16) -> None:
+    def __init__(self, generate: Generate, *, largest: int = 1 << 16, patience: float | None = None) -> None:
         self._generate = generate
         self._largest = largest
+        self._patience = patience
+        self._last_s = 0.0
         self._playing = 0
         self._started = 0
         self._waiting: list[_Request] = []
@@ -65,10 +85,13 @@ class Batcher:
 
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
         """Return one turn of at most ``room`` ids. An error of ``generate`` is raised in every rollout of the batch."""
-        answer: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Sample] = loop.create_future()
         request = _Request(_ROLLOUT.get(), list(ids), room, answer)
         self._waiting.append(request)
-        asyncio.get_running_loop().call_soon(self._send)  # after all rollouts that are about to ask
+        loop.call_soon(self._send)  # after all rollouts that are about to ask
+        if self._patience is not None:
+            loop.call_later(max(LEAST_WAIT_S, self._patience * self._last_s), self._send_late, request)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -78,8 +101,18 @@ class Batcher:
 
     def _send(self) -> None:
         while self._waiting and len(self._waiting) >= min(max(self._playing, 1), self._largest):
-            batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
-            self._answer(sorted(batch, key=lambda request: request.rollout))
+            self._send_batch()
+
+    def _send_late(self, request: _Request) -> None:
+        """Sample the batch of a request that has waited long enough."""
+        while request in self._waiting:
+            self._send_batch()
+
+    def _send_batch(self) -> None:
+        batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
+        start = time.monotonic()
+        self._answer(sorted(batch, key=lambda request: request.rollout))
+        self._last_s = time.monotonic() - start
 
     def _answer(self, batch: list[_Request]) -> None:
         try:

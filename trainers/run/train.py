@@ -54,6 +54,45 @@ def check(
     return solved, resolved
 
 
+def dry_run(
+    recipe: Recipe,
+    episodes: ReadEpisodes | None = None,
+    dialogues: Mapping[str, WriteDialogues] | None = None,
+) -> dict[str, Any]:
+    """Check what ``run`` checks before it loads weights, and return the plan with what was found as ``checks``.
+
+    The server must have the tasks; the model's tokenizer, template, context and vocabulary are checked, and its memory
+    is estimated. Nothing is written but the Hub's cache of tokenizer and config. A model that ``model.make`` has not
+    made yet is not checked. Raise what ``run`` raises.
+    """
+    _, resolved = check(recipe, episodes, dialogues)
+    with local_server(recipe.environment) as url:
+        tasks, held_out = asyncio.run(_choose_tasks(url, recipe))
+    server = recipe.environment.url or (f"started with {recipe.environment.serve}" if url else "none")
+    checks: dict[str, Any] = {"server": server, "tasks": len(tasks), "held_out_tasks": len(held_out)}
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from ..tiny_models.pretrain import is_made
+    from .memory_check import bytes_per_parameter, check_memory
+    from .model_loading import BASE, open_model
+
+    if recipe.model.make and not is_made(Path(recipe.out) / BASE, recipe.model.sizes, recipe.seed):
+        return {**resolved, "checks": {**checks, "model": "not checked: the run makes it first"}}
+    model = open_model(recipe, None, lambda phase, done, total: None)
+    check_memory(recipe, model.config)
+    with torch.device("meta"):
+        weights = AutoModelForCausalLM.from_config(model.config).parameters()
+    parameters, per_parameter = sum(weight.numel() for weight in weights), bytes_per_parameter(recipe, world_size())
+    memory = {
+        "model": model.where,
+        "parameters": parameters,
+        "gib_per_gpu": round(parameters * per_parameter / 2**30, 2),
+        "gib_per_gpu_counts": f"{per_parameter} bytes a parameter on every GPU, without activations and vLLM",
+    }
+    return {**resolved, "checks": {**checks, **memory}}
+
+
 def run(
     recipe: Recipe,
     progress: Progress = lambda phase, done, total: None,

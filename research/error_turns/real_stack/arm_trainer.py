@@ -39,6 +39,9 @@ ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["spar
 ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}
 ARMS |= {"good_due": replace(ARMS["distill"], where="due")}
 ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for reward in ("sparse", "dense")}
+ARMS |= {"sparse_replay": replace(ARMS["grpo_sparse"], replay=True)}
+ARMS |= {"sparse_chosen": replace(ARMS["sparse_replay"], chosen_only=True)}
+ARMS |= {"sparse_tenth_replay": replace(ARMS["sparse_tenth"], replay=True)}
 
 
 class ArmTrainer(EtudeTrainer):

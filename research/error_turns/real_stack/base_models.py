@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
@@ -43,7 +44,7 @@ def print_progress(name: str, phase: str, step: int, steps: int) -> None:
 def digest(path: Path) -> str:
     """Return the digest of a base's weights."""
     logging.disable_progress_bar()
-    return bases.digest(AutoModelForCausalLM.from_pretrained(path))
+    return bases.digest(AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32))  # as runs load it
 
 
 def check(world: World, name: str, plain: float, with_hint: float) -> None:

@@ -6,7 +6,7 @@ import argparse
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,15 @@ RATES = (1e-4, 3e-4, 1e-3)
 
 @dataclass(frozen=True)
 class Stack:
-    """An experiment and its world; ``arms`` are run unless others are named; without any, all are."""
+    """An experiment and its world; ``arms`` are run unless others are named; without any, all are.
+
+    ``bases`` are used instead of bases that are made, unless the command names a folder.
+    """
 
     world: World
     experiment: driver.Experiment
     arms: Sequence[str] = ()
+    bases: Mapping[str, Path] = field(default_factory=dict)
 
 
 def run_one(
@@ -62,6 +66,8 @@ def evaluated(
 def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
     """Return the folders of the bases. Without --bases, those of the chosen arms are made. Raises Refused."""
     needed, folder = {ARMS[name].base for name in options.arms}, options.bases or options.out / "bases"
+    if options.bases is None and needed <= set(options.ready_bases):
+        return {name: options.ready_bases[name] for name in sorted(needed)}
     if options.bases is None:
         for name in sorted(needed):
             base_models.base(world, name, folder)
@@ -126,6 +132,7 @@ def command(stack: Stack, description: str | None) -> int:
     parser.add_argument("--make-bases", action="store_true", help="Only make the bases strong and weak in DIR/bases.")
     if stack.arms:
         parser.set_defaults(arms=list(stack.arms))
+    parser.set_defaults(ready_bases=stack.bases)
     options = parser.parse_args()
     return driver.status(lambda: go(stack, options))
 

@@ -23,6 +23,7 @@ from etude.research.error_turns.small_world.arms import Arm
 from etude.research.error_turns.worlds.world import World
 from etude.trainers.recipe.load import parse
 from etude.trainers.recipe.recipe import Recipe
+from etude.trainers.replay.channel.loss import DEFAULT
 from etude.trainers.report.run_files import METRICS, RECIPE, read_metrics
 from etude.trainers.rollouts.rollout import Rollout
 from etude.trainers.run.builder import BuiltRun, build
@@ -79,7 +80,7 @@ def recipe_of(
                 "distillation": arm.weight if arm.hint else 0.0,
                 "replay": float(arm.replay),
             },
-            "replay": {"pairs": str(pairs.resolve())} if arm.replay and pairs else {},
+            "replay": replay_of(arm, pairs) if arm.replay and pairs else {},
             "distillation": {"gate": arm.gate, "teacher": arm.teacher, "rate": arm.rate},
             "generation": {"max_ids": world.max_ids, "max_turn_ids": world.max_turn_ids},
             # Above log 2, so that the drift of a moving teacher is measured and stops nothing.
@@ -87,6 +88,12 @@ def recipe_of(
         },
         "the recipe of a run",
     )  # fmt: skip
+
+
+def replay_of(arm: Arm, pairs: Path) -> dict[str, Any]:
+    """Return the recipe's table for replay: the defaults, or their cross-entropy on chosen turns alone."""
+    losses = {"losses": ["sft"], "weights": [DEFAULT["sft"]]} if arm.chosen_only else {}
+    return {"pairs": str(pairs.resolve()), **losses}
 
 
 def build_run(

@@ -21,7 +21,8 @@ GROUPS, GROUP = 4, 8
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: what it learns from. ``replay``, ``weight`` and the place ``due`` exist in the real stack only."""
+    """One arm: what it learns from. ``replay``, ``chosen_only``, ``weight`` and the place ``due`` exist in the real
+    stack only."""
 
     reward: str = ""
     """``sparse``, ``dense``, ``penalty``, or '' for none."""
@@ -45,6 +46,8 @@ class Arm:
     """Factor on the number of updates."""
     replay: bool = False
     """Whether it also learns from pairs."""
+    chosen_only: bool = False
+    """Whether it learns the chosen turns of the pairs alone: the default losses without the preference."""
     weight: float = 1.0
     """Weight of the distillation beside a reward."""
 

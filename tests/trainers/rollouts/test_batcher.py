@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from typing import Any
 
 import pytest
 
-from etude.trainers.rollouts.batcher import Batcher
+from etude.trainers.rollouts.batcher import LEAST_WAIT_S, Batcher
 from etude.trainers.rollouts.rollout import Sample
 
 
@@ -145,3 +147,95 @@ def test_paused_rollout_is_not_waited_for_and_keeps_its_place() -> None:
 
     asyncio.run(play())
     assert batches == [[[1]], [[0], [2]]]
+
+
+# --- free-running -----------------------------------------------------------------------------------------------
+
+BATCH_S = 0.02
+"""Seconds that the sampler takes for a batch of any size."""
+
+
+def play_with_tools(
+    tool_s: Any, rollouts: int = 8, turns: int = 8, *, batch_s: float = 0.0, **options: Any
+) -> tuple[float, list[list[list[int]]], list[list[int]]]:
+    """Play rollouts whose tools take ``tool_s(rollout, turn)`` seconds after each turn.
+
+    Return the seconds, the prompts of each batch and the samples of each rollout.
+    """
+    batches: list[list[list[int]]] = []
+
+    def generate(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
+        time.sleep(batch_s)
+        batches.append(prompts)
+        return [Sample([sum(ids)]) for ids in prompts]
+
+    async def play_all() -> list[list[int]]:
+        batcher = Batcher(generate, **options)
+
+        async def play_one(number: int) -> list[int]:
+            with batcher.playing():
+                sampled = []
+                for turn in range(turns):
+                    sampled += (await batcher.sample([number, turn], 1)).ids
+                    await asyncio.sleep(tool_s(number, turn))
+                return sampled
+
+        return await asyncio.gather(*(play_one(number) for number in range(rollouts)))
+
+    start = time.monotonic()
+    samples = asyncio.run(play_all())
+    return time.monotonic() - start, batches, samples
+
+
+def heavy_tailed(number: int, turn: int) -> float:
+    """Return a tool's duration: short, or now and then, for another rollout at every turn, long."""
+    return 0.4 if random.Random(f"{number} {turn}").random() < 0.12 else 0.01
+
+
+def test_free_running_is_faster_than_lockstep_when_some_tools_are_slow() -> None:
+    lockstep, rounds, same = play_with_tools(heavy_tailed, batch_s=BATCH_S)
+    free, batches, samples = play_with_tools(heavy_tailed, batch_s=BATCH_S, patience=1.0)
+    assert samples == same and sum(map(len, batches)) == sum(map(len, rounds)) == 64
+    assert len(rounds) == 8 and all(len(batch) == 8 for batch in rounds)
+    assert lockstep > 1.4 * free
+
+
+def test_free_running_samples_together_what_asks_together() -> None:
+    _, batches, _ = play_with_tools(lambda number, turn: 0.0, patience=1.0)
+    assert [len(batch) for batch in batches] == [8] * 8
+
+
+def test_batches_of_lockstep_do_not_depend_on_the_speed_of_tools() -> None:
+    drawn = random.Random(1)
+    _, slow, _ = play_with_tools(lambda number, turn: drawn.random() / 50, turns=3)
+    _, fast, _ = play_with_tools(lambda number, turn: 0.0, turns=3)
+    assert slow == fast
+
+
+def test_slow_tool_makes_no_batch_wait_longer_than_the_patience() -> None:
+    """One rollout's tool takes 30 batches; the others finish before it."""
+    _, batches, _ = play_with_tools(lambda number, turn: 0.6 if not number else 0.0, 4, 3, batch_s=BATCH_S, patience=1)
+    alone = [number for number, batch in enumerate(batches) if [0, 1] in batch]
+    others = [number for number, batch in enumerate(batches) if any(ids[0] and ids[1] == 2 for ids in batch)]
+    assert alone == [len(batches) - 2] and max(others) < alone[0]
+
+
+def test_cancelled_request_is_not_sampled_when_its_patience_ends() -> None:
+    batches: list[list[list[int]]] = []
+
+    async def play() -> None:
+        batcher = Batcher(lambda prompts, rooms: batches.append(prompts) or [Sample([1]) for _ in prompts], patience=1)
+
+        async def ask() -> None:
+            with batcher.playing():
+                await batcher.sample([1], 1)
+
+        with batcher.playing():
+            asking = asyncio.ensure_future(ask())
+            await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            await asyncio.sleep(3 * LEAST_WAIT_S)
+
+    asyncio.run(play())
+    assert batches == []

@@ -279,13 +279,14 @@ def test_repeat_shuffled_uses_all_tasks_before_it_repeats_one() -> None:
 RECIPE = '[model]\nname = "./m"\n[environment]\nserve = "drill"\n'
 
 
-def test_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
+def test_offline_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text("{}")
     (tmp_path / "r.toml").write_text(RECIPE.replace("./m", str(tmp_path / "m")))
     code = (
         "import sys\nfrom etude.cli import main\n"
-        f"code = main(['train', {str(tmp_path / 'r.toml')!r}, '--dry-run', '-o', 'train.steps=7', '--json'])\n"
+        "options = ['--dry-run', '--offline', '-o', 'train.steps=7', '--json']\n"
+        f"code = main(['train', {str(tmp_path / 'r.toml')!r}, *options])\n"
         "print(code, [name for name in ('torch', 'transformers', 'trl') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -361,7 +361,7 @@ def test_dry_run_counts_episodes_and_turns(runs: Path, tmp_path: Path, capsys: p
     text = f'stage = "sft"\nepisodes = ["{runs / "stumbler"}", "{runs / "noop"}"]\n[model]\nname = "some/model"\n'
     (tmp_path / "r.toml").write_text(text)
     capsys.readouterr()
-    assert cli.main(["train", str(tmp_path / "r.toml"), "--dry-run", "--json"]) == 0
+    assert cli.main(["train", str(tmp_path / "r.toml"), "--dry-run", "--offline", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["episodes"], shown["episodes_read"], shown["episodes_left_out"]) == (3, 7, {"not solved": 4})
     episodes = read_episodes(runs / "stumbler")
