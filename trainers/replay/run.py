@@ -186,7 +186,8 @@ class _Replayer:
     def finished_report(self) -> Report:
         """Return the report with its totals. Raises ReplayError when no teacher answered any question."""
         report = self.report
-        report.usd, report.tokens = self._ledger.usd, self._ledger.tokens
+        # Rounded, because a sum of floats depends on the order in which the answers came.
+        report.usd, report.tokens = round(self._ledger.usd, 12), self._ledger.tokens
         report.reliability = self._reliability.table()
         estimate = total_if_all(self._gains)
         report.pairs_if_all = (estimate.value, estimate.low, estimate.high)
