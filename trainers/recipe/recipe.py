@@ -217,6 +217,8 @@ class Generation(Table):
     """Sampler: transformers, vLLM inside this process, or a vLLM server."""
     vllm_url: str = ""
     """Address of the vLLM server."""
+    lockstep: bool = False
+    """Whether vLLM, too, waits for all rollouts before each batch of turns, so that a resumed run samples the same."""
 
 
 class Safety(Table):

@@ -11,6 +11,8 @@ from .metrics_summary import used_channels
 from .run_files import Run, is_run, read_run
 
 _MEASURES = {"solved": "share solved", "reward": "mean reward", "error_turn_rate": "share of turns that erred"}
+_LOADERS = {False: "transformers.AutoModelForCausalLM", True: "peft.AutoPeftModelForCausalLM"}
+"""Class that loads a model, and one that loads an adapter with its base."""
 _NO_RUN = "The folder is not in the folder of a training run, so base, recipe and scores are not known."
 
 
@@ -20,11 +22,12 @@ def model_card(folder: Path, repo_id: str) -> str:
     Raises TrainingRunError for a run with a damaged file.
     """
     run = read_run(folder.parent) if is_run(folder.parent) else None
+    adapter = (folder / "adapter_config.json").is_file()
     parts = [
-        "\n".join(["---", *_front_matter(run), "---"]),
+        "\n".join(["---", *_front_matter(run, adapter), "---"]),
         f"# {repo_id.rpartition('/')[2]}",
         _about(run) if run else _NO_RUN,
-        f'```python\nmodel = transformers.AutoModelForCausalLM.from_pretrained("{repo_id}")\n```',
+        f'```python\nmodel = {_LOADERS[adapter]}.from_pretrained("{repo_id}")\n```',
     ]
     if run is not None:
         parts += [
@@ -35,8 +38,8 @@ def model_card(folder: Path, repo_id: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(run: Run | None) -> Iterator[str]:
-    yield "library_name: transformers"
+def _front_matter(run: Run | None, adapter: bool) -> Iterator[str]:
+    yield f"library_name: {'peft' if adapter else 'transformers'}"
     yield "pipeline_tag: text-generation"
     if base := _base(run):
         yield f"base_model: {json.dumps(base)}"

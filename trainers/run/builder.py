@@ -195,6 +195,7 @@ def _parts(loadable: LoadableModel, url: str, teacher: Teacher | None, replay: A
         k1_weight=recipe.objective.kl_weight if recipe.objective.kl == "k1_in_reward" else 0.0,
         reference=reference,
         gradients_every=recipe.train.gradients_every,
+        patience=None if generation.lockstep else 1.0,
     )
 
 

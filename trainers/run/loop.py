@@ -44,6 +44,7 @@ def train(run: BuiltRun, held_out: Sequence[str], result: Result, progress: Prog
             run.tokenizer.save_pretrained(out / MODEL)
             if rank() == 0:
                 save_template_arguments(out / MODEL, run.arguments)
+                (out / MODEL / "README.md").unlink(missing_ok=True)  # peft's form; `etude push` writes a card
             result.after = evaluate(run, held_out, progress) if not result.stopped else None
     finally:
         trainer.close()

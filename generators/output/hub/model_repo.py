@@ -9,6 +9,7 @@ from ....errors import HubError
 from .repo_tree import RepoTree
 
 CONFIG = "config.json"
+_ADAPTER_CONFIG = "adapter_config.json"
 WEIGHTS = ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model*.bin")
 _MODEL = "model"
 """Folder of the trained model in the folder of a training run."""
@@ -22,8 +23,8 @@ def model_folder(folder: Path) -> Path | None:
 
 
 def _is_model(folder: Path) -> bool:
-    """Return whether a folder holds a model: its configuration and weights."""
-    return (folder / CONFIG).is_file() and any(next(folder.glob(pattern), None) for pattern in WEIGHTS)
+    """Return whether a folder holds a model or an adapter: its configuration and weights."""
+    return any((folder / name).is_file() for name in (CONFIG, _ADAPTER_CONFIG)) and any(next(folder.glob(pattern), None) for pattern in WEIGHTS)
 
 
 def model_repo(folder: Path, card: str) -> RepoTree:

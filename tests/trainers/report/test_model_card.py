@@ -45,6 +45,13 @@ def test_the_card_has_base_scores_recipe_and_warnings(run: Path) -> None:
     assert json.loads(recipe)["environment"]["serve"] == "tasks"
 
 
+def test_the_card_of_an_adapter_loads_it_with_its_base(run: Path) -> None:
+    (run / "model" / "adapter_config.json").write_text("{}")
+    card = model_card(run / "model", "me/adapter")
+    assert "library_name: peft" in card
+    assert 'model = peft.AutoPeftModelForCausalLM.from_pretrained("me/adapter")' in card
+
+
 def test_the_card_names_no_folder_of_the_machine(run: Path) -> None:
     text = model_card(run / "model", "ada/small")
     assert "/home/ada" not in text and str(run) not in text

@@ -174,6 +174,15 @@ def test_a_model_is_pushed_without_its_training_state(hub: Any, tmp_path: Path) 
     assert "so base, recipe and scores are not known" in hub.files("ada/small", repo_type="model")["README.md"].decode()
 
 
+def test_an_adapter_is_pushed_with_a_card_that_loads_it(hub: Any, tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"weights")
+    assert cli.main(["push", str(tmp_path), "ada/adapter"]) == 0
+    files = hub.files("ada/adapter", repo_type="model")
+    assert {"adapter_config.json", "adapter_model.safetensors", "README.md"} < set(files)
+    assert "peft.AutoPeftModelForCausalLM" in files["README.md"].decode()
+
+
 def test_a_models_own_card_is_kept(tmp_path: Path) -> None:
     (model(tmp_path) / "README.md").write_text("# Mine\n")
     assert model_repo(tmp_path, "# Other\n").card == "# Mine\n"
