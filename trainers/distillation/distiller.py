@@ -26,7 +26,7 @@ from ..sharded.access import idle, idle_pass, is_sharded
 from . import divergence
 from .distill_sites import Site
 from .divergence import Head
-from .hidden_states import can_pack, head_of, student_rows, teacher_rows, tokens_read
+from .hidden_states import can_pack, head_of, passes, student_rows, teacher_rows, tokens_read
 
 _MIN_GAIN, _MIN_GAIN_BFLOAT16 = 1e-4, 1e-2
 """Smallest gain of a site that is not rounding, in nats; in bfloat16 it is multiplied by the root of the number of
@@ -86,11 +86,11 @@ class Distiller:
         """
         parts = [Loss(torch.zeros((), device=model.device), 0, dict.fromkeys(MEASURED, 0.0))]
         work = [(rollout, sites) for rollout, sites in batch if sites]
-        for place, passes in enumerate(self._teacher_passes(model, teacher, work)):
+        for place, number in enumerate(self._teacher_passes(model, teacher, work)):
             if place < len(work):
-                parts.append(self._rollout_loss(model, teacher, *work[place], passes))
+                parts.append(self._rollout_loss(model, teacher, *work[place], number))
             else:
-                idle(teacher, passes)
+                idle(teacher, number)
                 parts.append(Loss(idle_pass(model), 0, parts[0].metrics))
         tokens = sum(part.tokens for part in parts)
         metrics = {name: sum(part.metrics[name] for part in parts) for name in MEASURED}
@@ -101,17 +101,17 @@ class Distiller:
         if not work and not is_sharded(model):
             return []
         packed = self._can_pack(teacher)
-        passes = [1 if packed else len(sites) for _, sites in work]
+        numbers = [passes(sites, packed=packed) for _, sites in work]
         if not is_sharded(model):
-            return passes
-        return [max(numbers) for numbers in zip_longest(*gather_from_ranks(passes), fillvalue=0)]
+            return numbers
+        return [max(of_ranks) for of_ranks in zip_longest(*gather_from_ranks(numbers), fillvalue=0)]
 
-    def _rollout_loss(self, model: Any, teacher: Any, rollout: Rollout, sites: Sequence[Site], passes: int) -> Loss:
+    def _rollout_loss(self, model: Any, teacher: Any, rollout: Rollout, sites: Sequence[Site], number: int) -> Loss:
         options = self.settings
         packed = self._can_pack(teacher)
         with torch.no_grad():
             teacher_hidden = teacher_rows(teacher, rollout.ids, sites, packed=packed)
-            idle(teacher, passes - (1 if packed else len(sites)))
+            idle(teacher, number - passes(sites, packed=packed))
         torch.clear_autocast_cache()  # older torch reuses a live teacher's casts for the student, without a gradient
         student_hidden = student_rows(model, rollout.ids, sites)
         student_head, teacher_head = head_of(model, options.temperature), head_of(teacher, options.temperature)

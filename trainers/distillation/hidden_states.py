@@ -1,9 +1,10 @@
 """Hidden states at distillation sites: the student's along the rollout, the teacher's with each hint inserted.
 
-All sites of a rollout share its ids up to the last site, the trunk, so one forward pass can serve them all: trunk and
-branches are packed into one row of ids, and the tokens of a branch attend to themselves and to the trunk up to the
-place of the hint. A model that cannot take such a mask (sliding windows, recurrent layers) reads each site separately.
-``can_pack`` decides that from the model's config and a test on a few ids.
+All sites of a rollout share its ids up to the last site, the trunk. It is read once, its keys and values are stored,
+and each branch, which is a hint and the ids after it, attends to itself and to the keys of the trunk up to the place of
+the hint. So memory grows with the ids and not with their square, and every kind of attention may be used. A model whose
+keys and values do not say all of its past (sliding windows, recurrent layers) reads each site separately. ``can_pack``
+decides that from the model's config and a test on a few ids.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from ...errors import UnsuitableModel
 from .distill_sites import Site
@@ -78,7 +80,7 @@ def check_model(config: Any) -> None:
         raise UnsuitableModel(f"{name} reads images or sound; train its text-only variant")
 
 
-def hidden_states(model: Any, ids: Tensor, **options: Tensor) -> Tensor:
+def hidden_states(model: Any, ids: Tensor, **options: Any) -> Tensor:
     """Return the last hidden states [B, T, H] of ids [B, T]. ``options`` are inputs of the model, such as its mask.
 
     A sharded model and a teacher without its adapters read them by a method of their own, ``READ``.
@@ -99,8 +101,8 @@ def student_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tenso
 
 def teacher_rows(model: Any, ids: Sequence[int], sites: Sequence[Site], *, packed: bool) -> Tensor:
     """Return the teacher's hidden states [R, H] for the same tokens, with each site's hint inserted before it."""
-    if packed:
-        return _packed_rows(model, ids, sites)
+    if packed and len(sites) > 1:
+        return _branch_rows(model, ids, sites)
     parts = []
     for site in sites:
         hidden = hidden_states(model, torch.tensor([site.teacher_ids(ids)], device=model.device))
@@ -128,13 +130,18 @@ def completion_logps(
 
 def tokens_read(ids: Sequence[int], sites: Sequence[Site], *, packed: bool) -> int:
     """Return the number of tokens that ``teacher_rows`` runs through the model."""
-    if not packed:
+    if not packed or len(sites) < 2:
         return sum(len(site.hint) + site.end for site in sites)
     return _trunk(sites) + sum(len(site.hint) + site.end - site.at for site in sites)
 
 
+def passes(sites: Sequence[Site], *, packed: bool) -> int:
+    """Return the number of forward passes that ``teacher_rows`` makes."""
+    return len(sites) + (packed and len(sites) > 1)
+
+
 def can_pack(model: Any) -> bool:
-    """Return whether packed rows equal the rows of separate sites in this model.
+    """Return whether rows of branches equal the rows of separate sites in this model.
 
     Its config decides first, since most attention windows are longer than a quick test. The test on a few ids runs
     without autocast, because rounding in bfloat16 differs.
@@ -166,32 +173,31 @@ def _has_full_attention(config: Any) -> bool:
     return set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
 
 
-def _packed_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tensor:
-    """Return the teacher's hidden states [R, H] from one forward pass over the trunk and all branches."""
-    trunk = _trunk(sites)
-    packed, positions = list(ids[:trunk]), list(range(trunk))
-    rows: list[int] = []
-    branches: list[tuple[int, int, int]] = []
-    for site in sites:
-        branch = [*site.hint, *ids[site.at : site.end]]
-        branches.append((len(packed), len(branch), site.at))
-        packed += branch
-        positions += range(site.at, site.at + len(branch))
-        end = len(packed)
-        rows += range(end - (site.end - site.start) - 1, end - 1)
-    mask = torch.zeros(len(packed), len(packed), dtype=torch.bool)
-    mask[:trunk, :trunk] = torch.ones(trunk, trunk, dtype=torch.bool).tril()
-    for start, length, at in branches:
-        mask[start : start + length, :at] = True
-        mask[start : start + length, start : start + length] = torch.ones(length, length, dtype=torch.bool).tril()
-    device = model.device
-    hidden = hidden_states(
-        model,
-        torch.tensor([packed], device=device),
-        attention_mask=mask[None, None].to(device),
-        position_ids=torch.tensor([positions], device=device),
-    )
-    return hidden[0, torch.tensor(rows, device=device)]
+def _branch_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tensor:
+    """Return the teacher's hidden states [R, H] from one pass over the trunk and one over each branch.
+
+    Branches are read from the last to the first, so that the stored keys are only ever cut.
+    """
+    training = getattr(model, "training", False)
+    if training:
+        model.eval()  # a model that computes activations again stores no keys in training
+    cache, rows = DynamicCache(), dict[int, Tensor]()
+    _read(model, ids[: _trunk(sites)], cache)
+    for number in sorted(range(len(sites)), key=lambda number: -sites[number].at):
+        site = sites[number]
+        first = site.at if site.hint or site.start > site.at else site.at - 1  # the id that predicts the first token
+        cache.crop(first - cache.get_seq_length())  # a negative number is removed
+        hidden = _read(model, [*ids[first : site.at], *site.hint, *ids[site.at : site.end]], cache)
+        rows[number] = hidden[-(site.end - site.start) - 1 : -1]
+    if training:
+        model.train()
+    return torch.cat([rows[number] for number in range(len(sites))])
+
+
+def _read(model: Any, ids: Sequence[int], cache: DynamicCache) -> Tensor:
+    """Return the hidden states [T, H] of ids after those in the cache, to which theirs are added."""
+    options: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+    return hidden_states(model, torch.tensor([list(ids)], device=model.device), **options)[0]
 
 
 def _trunk(sites: Sequence[Site]) -> int:
