@@ -12,6 +12,7 @@ TRL calls this class twice. For each batch of episodes, which may serve several 
         TRL: sample, compute rewards and advantages
             _rollout_func -> _play_batch -> play           dynamic_sampling.py, rollouts/session_pool.py
                 _generate_turns, once for each turn        generation.py
+            effort_penalties                               effort.py
             _reward_func
         exclude_from_rlvr                                  dynamic_sampling.py
         _choose_sites                                      distillation/distill_sites.py
@@ -54,6 +55,7 @@ from ..rollouts.dataset_rows import RESET
 from ..rollouts.rollout import Rollout, Sample
 from ..rollouts.session_pool import SessionPool, play
 from .dynamic_sampling import SampledBatch, exclude_from_rlvr, gather_rewards, play_until_varied
+from .effort import EffortPenalties, effort_penalties
 from .generation import configure_sampler, generate, seed_sampling
 from .gradient_norms import GradientNorms, is_due, is_last_micro_batch
 from .objectives import flat_groups, overlong_penalty, subtract_k1
@@ -83,6 +85,7 @@ class EtudeTrainer(_Base):
         self._norms = GradientNorms()
         self._tasks: list[str] = []
         self.sampled = SampledBatch([], [])
+        self.effort = EffortPenalties([], {})
 
     # --- episodes ------------------------------------------------------------------------------------------------
 
@@ -126,7 +129,8 @@ class EtudeTrainer(_Base):
         rollouts = self.sampled.rollouts
         rewards = gather_rewards(self, rollouts)
         flat = flat_groups(rewards, self.num_generations)
-        exclude_from_rlvr(self, output, rollouts, flat, self.parts.objective)
+        shaped = gather_rewards(self, rollouts, self.effort.penalties) if self.parts.effort.weight else rewards
+        exclude_from_rlvr(self, output, rollouts, flat_groups(shaped, self.num_generations), self.parts.objective)
         unsolved = (rewards.view(-1, self.num_generations).nan_to_num() < 1).all(-1)
         self.record_metric("groups/flat", float(flat.float().mean()))
         self.record_metric("groups/unsolved", float(unsolved.float().mean()))
@@ -251,22 +255,27 @@ def _rollout_func(prompts: list[Any], trainer: EtudeTrainer) -> dict[str, Any]:
     rollouts = trainer.sampled.rollouts
     # TRL cannot handle an empty completion: a rollout without turns gets one id, which is masked.
     filler = trainer._tokenizer.pad_token_id
+    parts = trainer.parts
+    trainer.effort = effort_penalties(rollouts, parts.effort, trainer._tokenizer.decode, sum_over_ranks)
+    trainer.record_metrics(trainer.effort.metrics)
+    shaped = zip(rollouts, trainer.effort.penalties, strict=True)
     scored = all(rollout.logprobs or not rollout.turns for rollout in rollouts)
     return {
         "prompt_ids": [rollout.ids[: rollout.prompt] for rollout in rollouts],
         "completion_ids": [rollout.ids[rollout.prompt :] or [filler] for rollout in rollouts],
         "logprobs": [rollout.logprobs or [0.0] for rollout in rollouts] if scored else None,
         "env_mask": [rollout.mask or [0] for rollout in rollouts],
-        "reward": [_shaped_reward(rollout, trainer.parts) for rollout in rollouts],
+        "reward": [_shaped_reward(rollout, effort, parts) for rollout, effort in shaped],
     }
 
 
-def _shaped_reward(rollout: Rollout, parts: Parts) -> float | None:
-    """Return the reward with the objective's penalty for length; None, which TRL ignores, for an invalid episode."""
+def _shaped_reward(rollout: Rollout, effort: float, parts: Parts) -> float | None:
+    """Return the reward with the penalties for length and effort; None, which TRL ignores, for an invalid episode."""
     if not rollout.reward.valid:
         return None
     room = parts.limits.max_ids - rollout.prompt
-    return rollout.reward.value + overlong_penalty(len(rollout.ids) - rollout.prompt, room, parts.objective.overlong)
+    overlong = overlong_penalty(len(rollout.ids) - rollout.prompt, room, parts.objective.overlong)
+    return rollout.reward.value + overlong + effort
 
 
 def _reward_func(prompts: Any, completions: Any, reward: list[float | None], **_: Any) -> list[float | None]:

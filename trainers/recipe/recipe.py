@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from .effort import Effort
 from .schedule import Schedule
 from .typed_toml import Table, as_json_table
 
@@ -288,6 +289,8 @@ class Recipe(Table):
     """Episodes of stage "sft"."""
     objective: Objective = Objective()
     """Channel RLVR."""
+    effort: Effort = Effort()
+    """Penalty for effort in the reward."""
     channels: Channels = Channels()
     """Weights of the channels."""
     distillation: Distillation = Distillation()
