@@ -64,9 +64,14 @@ def play_until_varied(trainer: _Trainer, tasks: Sequence[str], pool: Sequence[st
     )
 
 
-def gather_rewards(trainer: _Trainer, rollouts: Sequence[Rollout]) -> Tensor:
-    """Return the verified rewards of all ranks' rollouts, [B of all ranks]; NaN for an invalid episode."""
-    local = torch.tensor([r.reward.value if r.reward.valid else torch.nan for r in rollouts])
+def gather_rewards(trainer: _Trainer, rollouts: Sequence[Rollout], penalties: Sequence[float] | None = None) -> Tensor:
+    """Return the verified rewards of all ranks' rollouts, [B of all ranks]; NaN for an invalid episode.
+
+    ``penalties``, if given, are added to the rewards of this rank's rollouts.
+    """
+    added = [0.0] * len(rollouts) if penalties is None else penalties
+    values = [r.reward.value + add if r.reward.valid else torch.nan for r, add in zip(rollouts, added, strict=True)]
+    local = torch.tensor(values)
     rewards: Tensor = trainer.accelerator.gather(local.to(trainer.accelerator.device))
     return rewards
 

@@ -10,6 +10,7 @@ from ...hints.write.hint_choice import HintChoice
 from ..distillation.distill_sites import CAP
 from ..distillation.distiller import Settings
 from ..distillation.teachers import Teacher
+from ..recipe.effort import Effort
 from ..rollouts.session_pool import Limits
 from .objectives import Objective
 
@@ -39,6 +40,8 @@ class Parts:
     """Builds the policy's chat (``rollout.Chat``) around a sampler."""
     objective: Objective = field(default_factory=Objective)
     """Objective of the channel RLVR."""
+    effort: Effort = field(default_factory=Effort)
+    """Penalty for effort in the reward."""
     channels: ChannelWeights = field(default_factory=ChannelWeights)
     """Weights of the channels."""
     distillation: Settings = field(default_factory=Settings)

@@ -10,9 +10,10 @@ TRL calls this class twice. For each batch of episodes, which may serve several 
     _generate_and_score_completions(inputs)
         seed_sampling                                      generation.py
         TRL: sample, compute rewards and advantages
-            _rollout_func -> _play_batch -> play           dynamic_sampling.py, rollouts/session_pool.py
+            rollout_func -> _play_batch -> play            dynamic_sampling.py, rollouts/session_pool.py
                 _generate_turns, once for each turn        generation.py
-            _reward_func
+                effort_penalties                           effort.py
+            reward_func                                    rollout_function.py
         exclude_from_rlvr                                  dynamic_sampling.py
         _choose_sites                                      distillation/distill_sites.py
         attach: rollouts and sites join TRL's batch        scored_batch.py
@@ -32,7 +33,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -57,10 +57,12 @@ from ..rollouts.session_pool import SessionPool, play
 from ..sharded.access import causal_model, gathered, is_sharded
 from ..sharded.training import ShardedTraining
 from .dynamic_sampling import SampledBatch, exclude_from_rlvr, gather_rewards, play_until_varied
+from .effort import EffortPenalties
 from .generation import configure_sampler, generate, seed_sampling
 from .gradient_norms import GradientNorms, is_due, is_last_micro_batch
-from .objectives import flat_groups, overlong_penalty, subtract_k1
+from .objectives import flat_groups, subtract_k1
 from .parts import Parts
+from .rollout_function import reward_func, rollout_func
 from .scored_batch import ScoredBatch, attach, scored_rows
 
 _Base: Any = GRPOTrainer
@@ -75,7 +77,7 @@ class EtudeTrainer(ShardedTraining, _Base):
 
     def __init__(self, model: Any, parts: Parts, **arguments: Any) -> None:
         self.parts = parts
-        super().__init__(model=model, reward_funcs=[_reward_func], rollout_func=_rollout_func, **arguments)
+        super().__init__(model=model, reward_funcs=[reward_func], rollout_func=rollout_func, **arguments)
         check_model(self.model.config)
         self._runner = asyncio.Runner()
         self._sessions = SessionPool(parts.url)
@@ -86,6 +88,7 @@ class EtudeTrainer(ShardedTraining, _Base):
         self._norms = GradientNorms()
         self._tasks: list[str] = []
         self.sampled = SampledBatch([], [])
+        self.effort = EffortPenalties([], {})
 
     # --- episodes ------------------------------------------------------------------------------------------------
 
@@ -131,7 +134,8 @@ class EtudeTrainer(ShardedTraining, _Base):
         rollouts = self.sampled.rollouts
         rewards = gather_rewards(self, rollouts)
         flat = flat_groups(rewards, self.num_generations)
-        exclude_from_rlvr(self, output, rollouts, flat, self.parts.objective)
+        shaped = gather_rewards(self, rollouts, self.effort.penalties) if self.parts.effort.weight else rewards
+        exclude_from_rlvr(self, output, rollouts, flat_groups(shaped, self.num_generations), self.parts.objective)
         unsolved = (rewards.view(-1, self.num_generations).nan_to_num() < 1).all(-1)
         self.record_metric("groups/flat", float(flat.float().mean()))
         self.record_metric("groups/unsolved", float(unsolved.float().mean()))
@@ -257,41 +261,6 @@ class EtudeTrainer(ShardedTraining, _Base):
         """Return the rollouts of the last batch with their sites, without those that were replaced."""
         batches = [ScoredBatch.from_inputs(inputs) for inputs in self._buffered_inputs or []]
         return [(row.rollout, row.sites) for batch in batches for row in batch.rows]
-
-
-def _rollout_func(prompts: list[Any], trainer: EtudeTrainer) -> dict[str, Any]:
-    """Play a batch of episodes and return them in the form that TRL's ``rollout_func`` requires."""
-    start = time.monotonic()
-    trainer.sampled = trainer._play_batch()
-    trainer.record_metric("seconds/playing", time.monotonic() - start)
-    rollouts = trainer.sampled.rollouts
-    # TRL cannot handle an empty completion: a rollout without turns gets one id, which is masked.
-    filler = trainer._tokenizer.pad_token_id
-    scored = all(rollout.logprobs or not rollout.turns for rollout in rollouts)
-    return {
-        "prompt_ids": [rollout.ids[: rollout.prompt] for rollout in rollouts],
-        "completion_ids": [rollout.ids[rollout.prompt :] or [filler] for rollout in rollouts],
-        "logprobs": [rollout.logprobs or [0.0] for rollout in rollouts] if scored else None,
-        "env_mask": [rollout.mask or [0] for rollout in rollouts],
-        "reward": [_shaped_reward(rollout, trainer.parts) for rollout in rollouts],
-    }
-
-
-def _shaped_reward(rollout: Rollout, parts: Parts) -> float | None:
-    """Return the reward with the objective's penalty for length; None, which TRL ignores, for an invalid episode.
-
-    The length of a response (DAPO, arXiv:2503.14476, equation 13) is the number of ids that the policy sampled: tools'
-    output is not its choice. The room is what the prompt leaves of ``max_ids``, so an episode that tools' output fills
-    has no penalty; ``mask_truncated`` leaves it out of the loss where the objective says so.
-    """
-    if not rollout.reward.valid:
-        return None
-    room = parts.limits.max_ids - rollout.prompt
-    return rollout.reward.value + overlong_penalty(sum(rollout.mask), room, parts.objective.overlong)
-
-
-def _reward_func(prompts: Any, completions: Any, reward: list[float | None], **_: Any) -> list[float | None]:
-    return reward
 
 
 def _order_hints(chooser: HintChoice, errors: list[ErrorTurn]) -> list[ErrorTurn]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from .effort import Effort
 from .optimizer import Optimizer
 from .scale import Lora, Sharding
 from .schedule import Schedule
@@ -271,6 +272,8 @@ class Recipe(Table):
     """Episodes of stage "sft"."""
     objective: Objective = Objective()
     """Channel RLVR."""
+    effort: Effort = Effort()
+    """Penalty for effort in the reward."""
     channels: Channels = Channels()
     """Weights of the channels."""
     distillation: Distillation = Distillation()

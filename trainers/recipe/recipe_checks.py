@@ -9,6 +9,7 @@ from typing import Any
 
 from ...client import Client
 from ...errors import BadAddress
+from .effort import effort_problems, unread_effort
 from .optimizer import Optimizer
 from .recipe import Recipe
 from .scale import scale_problems
@@ -18,7 +19,7 @@ _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 _GROUP_KEYS = ("train.prompts", "train.group", "train.epochs_on_a_batch", "train.gradients_every")
 _ROLLOUT_KEYS = ("environment.tasks", "safety.hack_rate", "safety.suspect_rate", "safety.teacher_drift")
 UNREAD = {
-    "sft": ("objective", "channels", "distillation", "replay", *_GROUP_KEYS, *_ROLLOUT_KEYS),
+    "sft": ("objective", "effort", "channels", "distillation", "replay", *_GROUP_KEYS, *_ROLLOUT_KEYS),
     "rl": ("sft", "episodes"),
 }
 """Tables and keys that a stage does not read; a recipe of that stage must not set them."""
@@ -61,6 +62,7 @@ def recipe_problems(recipe: Recipe) -> list[str]:
         *_replay_loss_problems(recipe),
         *_distillation_problems(recipe),
         *_objective_problems(recipe),
+        *effort_problems(recipe.effort, recipe.channels.rlvr.used),
     ]
 
 
@@ -73,7 +75,8 @@ def unread_keys(stage: str, table: Mapping[str, Any]) -> list[str]:
     for name in ("distillation", "replay") if stage == "rl" else ():
         if table.get(name) and f"channels.{name}" not in keys:
             problems.append(f"[{name}] is read if channels.{name} has a weight; give it one, or 0 to leave it off")
-    return [*problems, *_optimizer_problems(inner.get("optimizer", {}))]
+    effort = inner.get("effort", {}) if stage == "rl" else {}
+    return [*problems, *unread_effort(effort), *_optimizer_problems(inner.get("optimizer", {}))]
 
 
 def _optimizer_problems(table: Mapping[str, Any]) -> Iterator[str]:

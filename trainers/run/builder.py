@@ -175,6 +175,7 @@ def _parts(loadable: LoadableModel, url: str, teacher: Teacher | None, replay: A
         url=url,
         chat=loadable.chat,
         objective=objective(recipe.objective.name),
+        effort=recipe.effort,
         channels=ChannelWeights(channels.rlvr, channels.distillation, channels.replay),
         distillation=Settings(
             beta=options.beta,

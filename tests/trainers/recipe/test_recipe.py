@@ -13,6 +13,7 @@ import pytest
 from etude.errors import RecipeError
 from etude.models import ErrorTurn, Hint
 from etude.trainers.grpo.objectives import OBJECTIVES
+from etude.trainers.recipe.effort import Effort
 from etude.trainers.recipe.load import load, load_chooser, parse
 from etude.trainers.recipe.recipe import Objective, Recipe, Replay
 from etude.trainers.recipe.schedule import Schedule
@@ -142,6 +143,23 @@ def test_recipe_accepts_every_objective() -> None:
         ({"train": {"steps": 2**31}}, "train.steps: Input should be less than 2147483648"),
         ({"distillation": {"cap": 3}}, "[distillation] is read if channels.distillation has a weight; give it one"),
         ({"replay": {"pairs": "p"}}, "[replay] is read if channels.replay has a weight; give it one, or 0 to"),
+        ({"effort": {"weight": -1}}, "effort.weight: Input should be greater than or equal to 0"),
+        ({"effort": {"weight": 1, "k": 0}}, "effort.k: Input should be greater than 0"),
+        ({"effort": {"weight": 1, "q": -0.5}}, "effort.q: Input should be greater than or equal to 0"),
+        ({"effort": {"weight": 1, "turn": 1}}, "[effort]: unknown key 'turn'. Did you mean 'turns'?"),
+        ({"effort": {"q": 2.0, "turns": 1}}, "effort.weight is 0, so effort.q, effort.turns would not be read; give"),
+        (
+            {"effort": {"weight": 1, "thinking_tokens": 0, "call_tokens": 0, "message_tokens": 0}},
+            "effort.weight is set, but nothing counts as effort; give one of thinking_tokens, call_tokens,",
+        ),
+        (
+            {"effort": {"weight": 1}, "channels": {"rlvr": 0, "distillation": 1}},
+            "effort.weight is a part of RLVR's reward, but channels.rlvr is 0; remove effort.weight",
+        ),
+        (
+            {"stage": "sft", "episodes": "runs/x", "effort": {"weight": 1}},
+            'stage = "sft" does not read [effort]; remove them',
+        ),
         *(
             (
                 {"channels": {"distillation": 1}, "distillation": options},
@@ -272,6 +290,10 @@ def test_unread_option_is_accepted_when_its_value_describes_the_teacher() -> Non
     """A frozen teacher takes in 0 of the student, and the sampled token has the reverse KL."""
     options = {"rate": 0.0, "estimator": "sampled", "beta": 1.0}
     assert parse({**GOOD, "channels": {"distillation": 1}, "distillation": options}).distillation.beta == 1.0
+
+
+def test_effort_of_weight_0_may_have_defaults() -> None:
+    assert parse({**GOOD, "effort": {"weight": 0.0, "q": 1.0}}).effort == Effort()
 
 
 def test_channel_of_weight_0_may_have_settings() -> None:
