@@ -24,7 +24,8 @@ def model_folder(folder: Path) -> Path | None:
 
 def _is_model(folder: Path) -> bool:
     """Return whether a folder holds a model or an adapter: its configuration and weights."""
-    return any((folder / name).is_file() for name in (CONFIG, _ADAPTER_CONFIG)) and any(next(folder.glob(pattern), None) for pattern in WEIGHTS)
+    configured = any((folder / name).is_file() for name in (CONFIG, _ADAPTER_CONFIG))
+    return configured and any(next(folder.glob(pattern), None) for pattern in WEIGHTS)
 
 
 def model_repo(folder: Path, card: str) -> RepoTree:
