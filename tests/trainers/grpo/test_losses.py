@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,9 +27,12 @@ from helpers.formulas import (
     loss_of,
     tokens,
 )
-from helpers.made_up_rollouts import ROOM, Unplayed, unplayed
+from helpers.made_up_rollouts import ROOM, Unplayed, made_up, unplayed
 
+from etude.trainers.grpo import trainer as trainer_module
 from etude.trainers.grpo.objectives import OBJECTIVES
+from etude.trainers.grpo.parts import ChannelWeights
+from etude.trainers.rollouts.rollout import Rollout
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +204,22 @@ def test_gradient_of_the_parameters_equals_that_of_the_formula(
     parameters = [p for p in trainer.model.parameters() if p.requires_grad]
     pairs = zip(torch.autograd.grad(actual, parameters), torch.autograd.grad(expected, parameters), strict=True)
     assert max(float((first - second).abs().max()) for first, second in pairs) <= 1e-6
+
+
+def test_draw_of_sites_over_the_cap_depends_on_the_rollout_and_not_on_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks have other rows, so a draw by row would make the loss depend on the number of processes."""
+    draws: dict[str, list[float]] = {}
+
+    def choose(rollout: Rollout, insert: Any, *, rng: random.Random, **options: Any) -> Any:
+        draws.setdefault(rollout.task_id, []).append(rng.random())
+        return [], Counter[str]()
+
+    monkeypatch.setattr(trainer_module, "choose_sites", choose)
+    trainer = unplayed(tmp_path, parts={"channels": ChannelWeights(distillation=lambda share: 1.0)})
+    rollouts = [made_up(0.0, task) for task in ("a", "b", "c")]
+    trainer._choose_sites(rollouts)
+    trainer._choose_sites(rollouts[::-1][:2])
+    assert draws["b"][0] == draws["b"][1] and draws["c"][0] == draws["c"][1]
+    assert len({values[0] for values in draws.values()}) == 3
