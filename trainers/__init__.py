@@ -8,6 +8,8 @@
 6. ``distillation/distill_sites.py``, then ``distillation/distiller.py``: from error turns to the distillation loss.
 7. ``replay/channel/loss.py``: preference pairs from external teachers, the third channel.
 8. ``muon/optimizer.py``: Muon at natural granularity, sharded; ``muon/divide.py`` finds its matrices.
+9. ``sharded/access.py``: models whose weights FSDP2 divides; ``sharded/training.py`` is a trainer's part for them;
+   ``adapters.py``: low-rank adapters.
 
 ``sft/`` trains on stored episodes instead, ``tiny_models/`` makes models for tests and demos, ``integrations/``
 connects other frameworks, ``engines/`` has the distillation loss for other trainers, ``diloco/`` exchanges parameters
