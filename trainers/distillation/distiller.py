@@ -28,7 +28,7 @@ from .distill_sites import Site
 from .divergence import Head
 from .hidden_states import can_pack, head_of, passes, student_rows, teacher_rows, tokens_read
 
-_MIN_GAIN, _MIN_GAIN_BFLOAT16 = 1e-4, 1e-2
+MIN_GAIN, MIN_GAIN_BFLOAT16 = 1e-4, 1e-2
 """Smallest gain of a site that is not rounding, in nats; in bfloat16 it is multiplied by the root of the number of
 tokens. AdamW would make full steps of gradients that small."""
 
@@ -161,7 +161,7 @@ class Distiller:
         pairs = zip(student_logps.split(lengths), teacher_logps.split(lengths), strict=True)
         gains = [float((student - teacher).sum()) for student, teacher in pairs]
         rounded = torch.is_autocast_enabled(student_logps.device.type)
-        bounds = [_MIN_GAIN_BFLOAT16 * length**0.5 if rounded else _MIN_GAIN for length in lengths]
+        bounds = [MIN_GAIN_BFLOAT16 * length**0.5 if rounded else MIN_GAIN for length in lengths]
         helps = [gain > bound for gain, bound in zip(gains, bounds, strict=True)]
         teaches = [helpful or not self.settings.gate for helpful in helps]
         gate = [float(teaching) for teaching, length in zip(teaches, lengths, strict=True) for _ in range(length)]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..distillation.distill_sites import CAP
-from ..distillation.distiller import _MIN_GAIN
+from ..distillation.distiller import MIN_GAIN
 from .site_scores import Score
 
 HintIds = Callable[[str, str], list[int]]
@@ -58,7 +58,7 @@ async def add_references(
             raise ValueError(f"the teacher scored {len(answer)} of {len(ids)} ids; score every id of the request")
         logps = [float(logp or 0.0) for logp in answer[len(ids) - len(node.token_ids) :]]
         references = [logp for logp, sampled in zip(logps, node.mask, strict=True) if sampled]
-        if gate and sum(node.logprobs) - sum(references) <= _MIN_GAIN:
+        if gate and sum(node.logprobs) - sum(references) <= MIN_GAIN:
             continue
         node.reference_logprobs = references
         weights = [coefficient / len(chosen) if sampled else 0.0 for sampled in node.mask]

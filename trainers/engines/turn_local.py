@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..distillation.distiller import _MIN_GAIN, _MIN_GAIN_BFLOAT16, Settings
+from ..distillation.distiller import MIN_GAIN, MIN_GAIN_BFLOAT16, Settings
 from ..distillation.divergence import sampled_token
 
 SAMPLED = Settings(estimator="sampled")
@@ -96,7 +96,7 @@ def _sites_that_help(gains: Tensor, inside: Tensor, rounded: bool) -> tuple[Tens
     count = int(starts.sum())
     sums = gains.new_zeros(count + 1).index_add(0, numbers, gains.flatten())
     lengths = gains.new_zeros(count + 1).index_add(0, numbers, torch.ones_like(gains).flatten())
-    bounds = _MIN_GAIN_BFLOAT16 * lengths.sqrt() if rounded else torch.full_like(lengths, _MIN_GAIN)
+    bounds = MIN_GAIN_BFLOAT16 * lengths.sqrt() if rounded else torch.full_like(lengths, MIN_GAIN)
     helps = sums > bounds
     helps[0] = False
     return helps[numbers].view_as(inside), count
