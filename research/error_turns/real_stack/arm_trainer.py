@@ -39,6 +39,8 @@ ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["spar
 ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}
 ARMS |= {"good_due": replace(ARMS["distill"], where="due")}
 ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for reward in ("sparse", "dense")}
+ARMS |= {"muon_tenth": replace(ARMS["sparse_tenth"], optimizer="muon")}
+ARMS |= {name: replace(ARMS["sparse_tenth"], learns=name) for name in ("gap_gated", "dagger", "hindsight")}
 
 
 class ArmTrainer(EtudeTrainer):
