@@ -23,7 +23,8 @@ Measure = Callable[[Row], float]
 
 ARMS = {"adamw": "sparse_tenth", "muon": "muon_tenth"}
 """Name of each optimizer's arm in ``research/error_turns``."""
-RATES = (1e-4, 3e-4, 1e-3, 3e-3)
+LADDER = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+RATES = LADDER[4:8]
 EXTENSIONS = 2
 """Rates that are added at most, one at a time and for both arms, when the best rate of an arm is an edge."""
 TUNING_SEED, FIRST_SEED = 1000, 1
@@ -89,10 +90,11 @@ def best_rate(rates: Sequence[float], rows: Sequence[Row], arm: str) -> float:
 
 def extended(rates: Sequence[float], best: Sequence[float]) -> tuple[float, ...]:
     """Return the rates with one more, a third or three times as large, when one of the best is an edge."""
+    low, high = LADDER.index(rates[0]), LADDER.index(rates[-1])
     if rates[0] in best:
-        return (float(f"{rates[0] / 10**0.5:.0e}"), *rates)
+        return LADDER[low - 1 : high + 1]
     if rates[-1] in best:
-        return (*rates, float(f"{rates[-1] * 10**0.5:.0e}"))
+        return LADDER[low : high + 2]
     return tuple(rates)
 
 
