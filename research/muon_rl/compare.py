@@ -28,7 +28,7 @@ RATES = LADDER[4:8]
 EXTENSIONS = 2
 """Rates that are added at most, one at a time and for both arms, when the best rate of an arm is an edge."""
 TUNING_SEED, FIRST_SEED = 1000, 1
-UPDATES, PARTS = 24, 4
+UPDATES, PARTS = 12, 3
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 """Student's t for a two-sided 95 % interval of the mean of so many values."""
 
