@@ -1,11 +1,10 @@
 """Three other second terms beside RLVR, on drills, as registered in PREREGISTERED_NEXT.md.
 
-    python research/error_turns/next_step.py --out FILE --control FILE --work FOLDER [--seeds 5]
-    python research/error_turns/next_step.py --out FILE --control FILE --print
+    python research/error_turns/next_step.py --out FILE --work FOLDER [--seeds 5]
+    python research/error_turns/next_step.py --out FILE --print
 
-Rows go to ``--out``; a run that is there is not made again. ``--control`` has the rows of ``research/muon_rl``: the
-control is its AdamW arm, whose rate all arms have; missing rows of the control go there. The base and the folders of
-the runs are in ``--work``.
+Rows go to ``--out``; a run that is there is not made again. The base and the folders of the runs are in ``--work``.
+Length, measures and intervals are those of ``research/muon_rl``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 
 import torch
 
-from etude.research.error_turns.driver import Refused, Run, append, load, status
+from etude.research.error_turns.driver import Refused, Run, append, check_same_setup, load, status
 from etude.research.error_turns.real_stack import base_models, runs
 from etude.research.error_turns.worlds.drill_world import DRILLS
 from etude.research.muon_rl import compare
@@ -29,6 +28,8 @@ from etude.research.muon_rl.compare import MEASURES, Row, interval, paired, shar
 
 CONTROL = "sparse_tenth"
 ARMS = ("gap_gated", "dagger", "hindsight")
+RATE = 3e-4
+"""Learning rate of all arms."""
 CONTRASTS = {
     "N1": ("gap_gated", "error, mean of run"),
     "N2": ("gap_gated", "solved, end"),
@@ -39,39 +40,28 @@ CONTRASTS = {
 }
 
 
-def rate_of(control: Sequence[Row]) -> float:
-    """Return the rate that the tuning of the control chose. Raises Refused without tuning runs."""
-    rates = sorted({row["rate"] for row in control if (row["arm"], row["seed"]) == (CONTROL, compare.TUNING_SEED)})
-    if not rates:
-        raise Refused("the file of --control has no tuned control: make research/muon_rl first")
-    return compare.best_rate(rates, control, CONTROL)
-
-
-def make_runs(rows: list[Row], control: list[Row], options: argparse.Namespace) -> None:
-    """Make the missing runs seed by seed, those of the control included. Raises Refused."""
+def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
+    """Make the missing runs, seed by seed. Raises Refused when the base is not that of the rows."""
     torch.set_num_threads(1)
-    rate, world = rate_of(control), replace(DRILLS, parts=compare.PARTS)
+    world = replace(DRILLS, parts=compare.PARTS)
     os.environ.setdefault("MAX_CONCURRENT_ENVS", str(4 * world.held))
     base = base_models.base(world, "strong", options.work / "bases")
-    if base_models.digest(base) != control[0]["base"]:
-        raise Refused("the base in --work is not that of the control: give the folder that research/muon_rl had")
+    check_same_setup(rows, {"strong": base_models.digest(base)}, compare.UPDATES)
+    done = {(row["arm"], row["seed"]) for row in rows}
     with world.served(options.work, []) as url:
         for seed in range(compare.FIRST_SEED, compare.FIRST_SEED + options.seeds):
             for arm in (CONTROL, *ARMS):
-                known, path = (control, options.control) if arm == CONTROL else (rows, options.out)
-                if any((row["arm"], row["rate"], row["seed"]) == (arm, rate, seed) for row in known):
-                    continue
-                made = runs.train(world, Run(arm, rate, seed), base, url, options.work, updates=compare.UPDATES)
-                known.append(made)
-                append(path, made)
-                print(arm, seed, *(f"{measure(made):.3f}" for measure in MEASURES.values()), flush=True)
+                if (arm, seed) not in done:
+                    run = Run(arm, RATE, seed)
+                    made = runs.train(world, run, base, url, options.work, updates=compare.UPDATES)
+                    rows.append(made)
+                    append(options.out, made)
+                    print(arm, seed, *(f"{measure(made):.3f}" for measure in MEASURES.values()), flush=True)
 
 
-def show(rows: Sequence[Row], control: Sequence[Row]) -> None:
+def show(rows: Sequence[Row]) -> None:
     """Print the measures of all arms, the contrasts, the curves and the seeds."""
-    rate = rate_of(control)
-    every = [row for row in (*control, *rows) if row["rate"] == rate and row["seed"] < compare.TUNING_SEED]
-    arms = {arm: by_seed([row for row in every if row["arm"] == arm]) for arm in (CONTROL, *ARMS)}
+    arms = {arm: by_seed([row for row in rows if row["arm"] == arm]) for arm in (CONTROL, *ARMS)}
     seeds = set.intersection(*({row["seed"] for row in arm_rows} for arm_rows in arms.values()))
     arms = {arm: [row for row in arm_rows if row["seed"] in seeds] for arm, arm_rows in arms.items()}
     if len(seeds) < 2:
@@ -128,17 +118,16 @@ def norm(rows: Sequence[Row], name: str) -> str:
 
 def go(options: argparse.Namespace) -> None:
     """Make the missing runs, unless only the tables are wanted, and print the tables. Raises Refused."""
-    rows, control = load(options.out), load(options.control)
+    rows = load(options.out)
     if not options.print:
-        make_runs(rows, control, options)
-    show(rows, control)
+        make_runs(rows, options)
+    show(rows)
 
 
 def main() -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
-    parser.add_argument("--control", type=Path, required=True, help="File of the rows of research/muon_rl.")
     parser.add_argument("--work", type=Path, help="Folder of the base and of the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(compare.T_95), help="Counted seeds of each arm.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")

@@ -1,10 +1,11 @@
 """Muon beside AdamW at equal tuning: reinforcement learning on drills, as registered in PREREGISTERED.md.
 
-usage: python research/muon_rl/compare.py --out FOLDER [--work FOLDER] [--seeds 5] [--print]
+usage: python research/muon_rl/compare.py --out FOLDER [--work FOLDER] [--seeds 5] [--print] [--tied FILE]
 
 Both arms are RLVR plus distillation at weight 0.1 from the base of experiment B (``research/error_turns``); only the
 optimizer of the recipe differs. Rows go to ``OUT/rows.jsonl``; a run that is there is not made again. The base and the
-folders of the runs are in ``--work``. ``--print`` prints the tables of RESULTS.md from the rows.
+folders of the runs are in ``--work``. ``--print`` prints the tables of RESULTS.md from the rows; ``--tied`` has rows of
+AdamW at another rate, which are compared with Muon's too.
 """
 
 from __future__ import annotations
@@ -163,16 +164,32 @@ def show(rows: Sequence[Row]) -> None:
         cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*interval([m(row) for row in arm_rows])) for m in MEASURES.values()]
         seconds = statistics.fmean(row["cpu_seconds"] for row in arm_rows)
         print(table_row([name, f"{arm_rows[0]['rate']:g}", str(len(arm_rows)), *cells, f"{seconds:.0f}"]))
-    print("\n" + table_head(["muon - adamw", "difference", "95 % interval"]))
-    for title, measure in MEASURES.items():
-        mean, low, high = paired(counted["muon"], counted["adamw"], measure)
-        print(table_row([title, f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]))
+    show_differences(counted["muon"], counted["adamw"])
     episodes = counted["adamw"][0]["episodes"]
     print("\n" + table_head(["share", "arm", *(f"step {each // 32}" for each in episodes)]))
     for title, field in {"solved": "solved", "error": "missed"}.items():
         for name, arm_rows in counted.items():
             curve = [statistics.fmean(share(row, field, place) for row in arm_rows) for place in range(len(episodes))]
             print(table_row([title, name, *(f"{value:.2f}" for value in curve)]))
+
+
+def show_differences(muon: Sequence[Row], adamw: Sequence[Row]) -> None:
+    """Print the paired differences of all measures."""
+    print("\n" + table_head([f"muon - adamw at {adamw[0]['rate']:g}", "difference", "95 % interval"]))
+    for title, measure in MEASURES.items():
+        mean, low, high = paired(muon, adamw, measure)
+        print(table_row([title, f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]))
+
+
+def show_tied(rows: Sequence[Row], other: Sequence[Row]) -> None:
+    """Print the measures of AdamW at another rate, and its differences from Muon."""
+    adamw = [row for row in other if row["arm"] == ARMS["adamw"]]
+    muon = [row for row in rows if row["arm"] == ARMS["muon"] and row["seed"] < TUNING_SEED]
+    adamw = [row for row in adamw if row["seed"] in {each["seed"] for each in muon}]
+    print("\n" + table_head(["arm", "rate", "seeds", *MEASURES]))
+    cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*interval([m(row) for row in adamw])) for m in MEASURES.values()]
+    print(table_row(["adamw", f"{adamw[0]['rate']:g}", str(len(adamw)), *cells]))
+    show_differences(muon, adamw)
 
 
 def table_head(cells: Sequence[str]) -> str:
@@ -192,6 +209,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="Folder of the base and of the runs. Default: OUT/work.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(T_95), help="Counted seeds of each arm.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
+    parser.add_argument("--tied", type=Path, help="File with rows of AdamW at another rate.")
     options = parser.parse_args()
     path = options.out / "rows.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -199,6 +217,8 @@ def main() -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         make_runs(rows, path, options.work or options.out / "work", options.seeds)
     show(rows)
+    if options.tied:
+        show_tied(rows, [json.loads(line) for line in options.tied.read_text().splitlines()])
 
 
 if __name__ == "__main__":
