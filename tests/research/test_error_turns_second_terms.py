@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from etude.research.error_turns import driver, next_step
 from etude.research.error_turns.real_stack import arm_trainer, base_models, next_arms, runs
 from etude.research.error_turns.worlds import drill_world
 from etude.research.error_turns.worlds.drill_world import DRILLS
-from etude.trainers.distillation.distill_sites import Site
+from etude.trainers.distillation.distill_sites import CAP, Site
 from etude.trainers.distillation.distiller import Distiller, Settings
 from etude.trainers.distillation.divergence import divergence, log_probabilities
 from etude.trainers.distillation.hidden_states import head_of
@@ -89,7 +91,7 @@ def test_dagger_labels_every_state_with_the_call_of_a_teacher_that_is_right_in_n
         monkeypatch.setattr(drill_world.Drills, "wrong", lambda self, task, messages, rng: ("wrong", {"a": "b"}))
         for rollout in played:
             examples = list(made._relabelled(rollout))
-            assert len(examples) == min(len(rollout.turns), next_arms.CAP)
+            assert len(examples) == min(len(rollout.turns), CAP)
             for span, example in zip(rollout.turns, examples, strict=False):
                 ((start, end),) = example.spans
                 assert (start, end) == (span.start, len(example.ids))
@@ -155,3 +157,25 @@ def test_readings() -> None:
     assert next_step.reading(0.1, 0.2, better=False) == "worse"
     assert next_step.reading(-0.2, -0.1, better=False) == "better"
     assert next_step.reading(-0.1, 0.1, better=True) == "not told apart"
+
+
+def test_counted_runs_are_those_that_were_registered(root: Path) -> None:
+    rows = driver.load(root / "research/error_turns/results/next.jsonl")
+    assert {row["rate"] for row in rows} == {next_step.RATE}
+    assert len({row["base"] for row in rows}) == 1
+    assert {tuple(row["episodes"]) for row in rows} == {(0, 128, 256, 384)}
+    seeds = {
+        arm: sorted(row["seed"] for row in rows if row["arm"] == arm) for arm in (next_step.CONTROL, *next_step.ARMS)
+    }
+    assert all(found == [*range(1, len(found) + 1)] for found in seeds.values()), "in order, and no run left out"
+
+
+def test_tables_are_those_of_the_rows(root: Path) -> None:
+    folder = root / "research" / "error_turns"
+    rows = folder / "results" / "next.jsonl"
+    command = [sys.executable, str(folder / "next_step.py"), "--out", str(rows), "--print"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    tables = [line for line in printed.splitlines() if line]
+    page = (folder / "RESULTS_NEXT.md").read_text()
+    assert len(tables) >= 30
+    assert all(line in page for line in tables)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +48,26 @@ def test_differences_are_paired_by_seed() -> None:
     mean, low, high = compare.paired(left, right, compare.final("solved"))
     assert (mean, low, high) == pytest.approx((0.1, 0.1, 0.1))
     assert compare.interval([0.0, 1.0]) == pytest.approx((0.5, 0.5 - 12.706 / 2, 0.5 + 12.706 / 2))
+
+
+def test_tables_are_those_of_the_rows(root: Path) -> None:
+    folder = root / "research" / "muon_rl"
+    tied = root / "research" / "error_turns" / "results" / "next.jsonl"
+    command = [sys.executable, str(folder / "compare.py"), "--out", str(folder), "--print", "--tied", str(tied)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = (folder / "RESULTS.md").read_text()
+    tables = [line for line in printed.splitlines() if line]
+    assert len(tables) >= 20
+    assert all(line in page for line in tables)
+
+
+def test_counted_runs_have_the_registered_length_and_the_rate_that_tuning_chose(root: Path) -> None:
+    rows = [json.loads(line) for line in (root / "research/muon_rl/rows.jsonl").read_text().splitlines()]
+    for arm in compare.ARMS.values():
+        tuned = sorted(row["rate"] for row in rows if (row["arm"], row["seed"]) == (arm, compare.TUNING_SEED))
+        assert set(tuned) >= set(compare.RATES)
+        counted = [row for row in rows if row["arm"] == arm and row["seed"] != compare.TUNING_SEED]
+        assert {row["rate"] for row in counted} == {compare.best_rate(tuned, rows, arm)}
+        assert sorted(row["seed"] for row in counted)[:3] == [1, 2, 3]
+    assert {tuple(row["episodes"]) for row in rows} == {(0, 128, 256, 384)}
+    assert len({row["base"] for row in rows}) == 1
