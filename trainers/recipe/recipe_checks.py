@@ -12,7 +12,7 @@ from ...errors import BadAddress
 from .effort import effort_problems, unread_effort
 from .optimizer import Optimizer
 from .recipe import Recipe
-from .scale import scale_problems
+from .scale_checks import scale_problems
 
 _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 """Objectives with one ratio for a whole sequence. With that ratio, k3 has about the gradient of the forward KL."""

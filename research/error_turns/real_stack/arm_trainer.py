@@ -42,6 +42,8 @@ ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for r
 ARMS |= {"sparse_replay": replace(ARMS["grpo_sparse"], replay=True)}
 ARMS |= {"sparse_chosen": replace(ARMS["sparse_replay"], chosen_only=True)}
 ARMS |= {"sparse_tenth_replay": replace(ARMS["sparse_tenth"], replay=True)}
+ARMS |= {"muon_tenth": replace(ARMS["sparse_tenth"], optimizer="muon")}
+ARMS |= {name: replace(ARMS["sparse_tenth"], learns=name) for name in ("gap_gated", "dagger", "hindsight")}
 
 
 class ArmTrainer(EtudeTrainer):

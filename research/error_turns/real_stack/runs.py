@@ -18,6 +18,7 @@ from transformers import TrainerCallback
 from etude.research.error_turns.driver import Refused, Run
 from etude.research.error_turns.real_stack import base_models
 from etude.research.error_turns.real_stack.arm_trainer import ARMS, ArmTrainer, NoRounding
+from etude.research.error_turns.real_stack.next_arms import NextTrainer, plain_tasks
 from etude.research.error_turns.small_world import bases
 from etude.research.error_turns.small_world.arms import Arm
 from etude.research.error_turns.worlds.world import World
@@ -35,6 +36,8 @@ ERROR = "missed"
 """Field of ``Held`` that a curve takes as the error: it also counts a policy that submits at once."""
 CHUNK = 4
 """Rollouts of one call of ``good_turns_kl``."""
+RECORDED = ("gradient/rlvr", "gradient/distillation", "hindsight/played", "hindsight/solved")
+"""Metrics of training that a row has."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,10 @@ def recipe_of(
             "model": {"name": str(base.resolve()), "template": {"enable_thinking": False}},
             "environment": {"url": url},
             "train": {
-                "steps": steps, "prompts": world.prompts, "group": world.group, "micro": world.episodes,
-                "learning_rate": rate,
+                "steps": steps, "prompts": plain_tasks(arm, world), "group": world.group,
+                "micro": plain_tasks(arm, world) * world.group, "learning_rate": rate,
             },
+            "optimizer": {"name": arm.optimizer},
             "channels": {
                 "rlvr": float(bool(arm.reward or not (arm.hint or arm.replay))),
                 "distillation": arm.weight if arm.hint else 0.0,
@@ -115,8 +119,8 @@ def build_run(
     out.mkdir(parents=True)
     recipe = recipe_of(world, arm, rate, seed, base, url, out, steps, pairs)
     write_json(out / RECIPE, recipe.model_dump(mode="json"))
-    trainer = functools.partial(ArmTrainer, arm=arm, world=world)
-    tasks = world.learned(seed, world.prompts * steps)
+    trainer = functools.partial(NextTrainer, arm=arm, world=world)
+    tasks = world.learned(seed, plain_tasks(arm, world) * steps)
     run = build(recipe, url, tasks, trainer=trainer, dialogues=None, progress=lambda phase, done, total: None)
     run.trainer.args.save_strategy = "no"
     run.trainer.add_callback(NoRounding())
@@ -232,7 +236,7 @@ def train(
     if broken:
         lost(world, curve, watch, steps, trainer.read)
     drifts = drifts_at(folder, [episodes // world.episodes for episodes in curve.episodes])
-    result = row(run, bases.digest(before), curve, broken=broken, drifts=drifts, kl=kl)
+    result = row(run, bases.digest(before), curve, broken=broken, drifts=drifts, kl=kl) | recorded(folder)
     return result | {"cpu_seconds": round(time.process_time() - started, 2), "updates": updates}
 
 
@@ -250,6 +254,13 @@ def drifts_at(folder: Path, updates: list[int]) -> list[float]:
     rows = [line for line in read_metrics(folder / METRICS) if "teacher_drift" in line]
     earlier = [[line["teacher_drift"] for line in rows if line["step"] <= number] for number in updates]
     return [round(drifts[-1], 5) if drifts else 0.0 for drifts in earlier] if rows else []
+
+
+def recorded(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """Return each metric in ``RECORDED`` that a run has, in the order of its steps."""
+    lines = read_metrics(folder / METRICS)
+    values = {name: [round(float(line[name]), 6) for line in lines if name in line] for name in RECORDED}
+    return {"metrics": {name: each for name, each in values.items() if each}}
 
 
 def row(run: Run, digest: str, curve: Curve, *, broken: bool, drifts: list[float], kl: float | None) -> dict[str, Any]:

@@ -21,8 +21,10 @@ GROUPS, GROUP = 4, 8
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: what it learns from. ``replay``, ``chosen_only``, ``weight`` and the place ``due`` exist in the real
-    stack only."""
+    """One arm: what it learns from.
+
+    ``replay``, ``chosen_only``, ``weight``, ``optimizer`` and the place ``due`` exist in the real stack only.
+    """
 
     reward: str = ""
     """``sparse``, ``dense``, ``penalty``, or '' for none."""
@@ -32,7 +34,7 @@ class Arm:
     """Turns that are sites: ``error``, ``good`` (turns that did not err), or ``due`` (good turns at which the hinted
     call is the next right one)."""
     learns: str = "distribution"
-    """``distribution`` of the teacher, or a ``sample`` of it that works."""
+    """``distribution`` of the teacher, or a ``sample`` of it that works; or a name of ``real_stack.next_arms``."""
     teacher: str = "frozen"
     """Kind of the teacher (``trainers.distillation.teachers``)."""
     rate: float = 0.0
@@ -50,6 +52,8 @@ class Arm:
     """Whether it learns the chosen turns of the pairs alone: the default losses without the preference."""
     weight: float = 1.0
     """Weight of the distillation beside a reward."""
+    optimizer: str = "adamw"
+    """Optimizer of the recipe."""
 
 
 _DISTILL = Arm(hint="right")

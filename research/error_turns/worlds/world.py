@@ -116,8 +116,12 @@ def _text(name: Any) -> str:
 
 def due(knows: Knows, rollout: Rollout, turn: int) -> Call:
     """Return the right call in the state before a turn."""
-    earlier_turns = [
+    return knows.right(rollout.task_id, turns_before(rollout, turn))
+
+
+def turns_before(rollout: Rollout, turn: int) -> list[dict[str, Any]]:
+    """Return the turns before turn ``turn`` as messages of a chat completion's request."""
+    return [
         {"tool_calls": [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]}
         for calls in calls_of(rollout)[:turn]
     ]
-    return knows.right(rollout.task_id, earlier_turns)

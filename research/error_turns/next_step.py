@@ -1,0 +1,141 @@
+"""Three other second terms beside RLVR, on drills, as registered in PREREGISTERED_NEXT.md.
+
+    python research/error_turns/next_step.py --out FILE --work FOLDER [--seeds 5]
+    python research/error_turns/next_step.py --out FILE --print
+
+Rows go to ``--out``; a run that is there is not made again. The base and the folders of the runs are in ``--work``.
+Length, measures and intervals are those of ``research/muon_rl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from etude.research.error_turns.driver import Refused, Run, append, check_same_setup, load, status
+from etude.research.error_turns.real_stack import base_models, runs
+from etude.research.error_turns.worlds.drill_world import DRILLS
+from etude.research.muon_rl import compare
+from etude.research.muon_rl.compare import MEASURES, Row, interval, paired, share, table_head, table_row
+
+CONTROL = "sparse_tenth"
+ARMS = ("gap_gated", "dagger", "hindsight")
+RATE = 3e-4
+"""Learning rate of all arms."""
+CONTRASTS = {
+    "N1": ("gap_gated", "error, mean of run"),
+    "N2": ("gap_gated", "solved, end"),
+    "N3": ("dagger", "solved, end"),
+    "N4": ("dagger", "error, mean of run"),
+    "N5": ("hindsight", "error, mean of run"),
+    "N6": ("hindsight", "solved, end"),
+}
+
+
+def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
+    """Make the missing runs, seed by seed. Raises Refused when the base is not that of the rows."""
+    torch.set_num_threads(1)
+    world = replace(DRILLS, parts=compare.PARTS)
+    os.environ.setdefault("MAX_CONCURRENT_ENVS", str(4 * world.held))
+    base = base_models.base(world, "strong", options.work / "bases")
+    check_same_setup(rows, {"strong": base_models.digest(base)}, compare.UPDATES)
+    done = {(row["arm"], row["seed"]) for row in rows}
+    with world.served(options.work, []) as url:
+        for seed in range(compare.FIRST_SEED, compare.FIRST_SEED + options.seeds):
+            for arm in (CONTROL, *ARMS):
+                if (arm, seed) not in done:
+                    run = Run(arm, RATE, seed)
+                    made = runs.train(world, run, base, url, options.work, updates=compare.UPDATES)
+                    rows.append(made)
+                    append(options.out, made)
+                    print(arm, seed, *(f"{measure(made):.3f}" for measure in MEASURES.values()), flush=True)
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the measures of all arms, the contrasts, the curves and the seeds."""
+    arms = {arm: by_seed([row for row in rows if row["arm"] == arm]) for arm in (CONTROL, *ARMS)}
+    seeds = set.intersection(*({row["seed"] for row in arm_rows} for arm_rows in arms.values()))
+    arms = {arm: [row for row in arm_rows if row["seed"] in seeds] for arm, arm_rows in arms.items()}
+    if len(seeds) < 2:
+        raise Refused("fewer than two seeds have all arms: make the runs first")
+    print(table_head(["arm", "seeds", *MEASURES, "KL on good turns", "M tokens", "CPU s"]))
+    for arm, arm_rows in arms.items():
+        cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*interval([m(row) for row in arm_rows])) for m in MEASURES.values()]
+        drift = [row["good_turn_kl"] for row in arm_rows if row["good_turn_kl"] is not None]
+        tokens = statistics.fmean(row["tokens"][-1] for row in arm_rows) / 1e6
+        seconds = statistics.fmean(row["cpu_seconds"] for row in arm_rows)
+        drifted = f"{statistics.fmean(drift):.3f}" if drift else "-"
+        print(table_row([arm, str(len(arm_rows)), *cells, drifted, f"{tokens:.2f}", f"{seconds:.0f}"]))
+    print("\n" + table_head(["", "contrast", "measure", "difference", "95 % interval", "reading"]))
+    for name, (arm, title) in CONTRASTS.items():
+        mean, low, high = paired(arms[arm], arms[CONTROL], MEASURES[title])
+        cells = [name, f"{arm} - {CONTROL}", title, f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]
+        print(table_row([*cells, reading(low, high, better="solved" in title)]))
+    show_curves(arms)
+    print("\n" + table_head(["solved at the end, by seed", *map(str, sorted(seeds))]))
+    for arm, arm_rows in arms.items():
+        print(table_row([arm, *(f"{share(row, 'solved', -1):.2f}" for row in arm_rows)]))
+    print("\n" + table_head(["median norm of the weighted gradient", "RLVR", "second term"]))
+    for arm, arm_rows in arms.items():
+        print(table_row([arm, *(norm(arm_rows, f"gradient/{name}") for name in ("rlvr", "distillation"))]))
+
+
+def show_curves(arms: Mapping[str, Sequence[Row]]) -> None:
+    """Print the mean curves of the solved share and of the error."""
+    steps = range(0, compare.UPDATES + 1, compare.UPDATES // compare.PARTS)
+    print("\n" + table_head(["share", "arm", *(f"step {step}" for step in steps)]))
+    for title, name in {"solved": "solved", "error": "missed"}.items():
+        for arm, arm_rows in arms.items():
+            curve = [statistics.fmean(share(row, name, place) for row in arm_rows) for place in range(len(steps))]
+            print(table_row([title, arm, *(f"{value:.2f}" for value in curve)]))
+
+
+def reading(low: float, high: float, *, better: bool) -> str:
+    """Return how an interval of a difference is read; ``better``: whether more of the measure is better."""
+    if low <= 0 <= high:
+        return "not told apart"
+    return "better" if (low > 0) == better else "worse"
+
+
+def by_seed(rows: Sequence[Row]) -> list[Row]:
+    """Return rows in the order of their seeds."""
+    return sorted(rows, key=lambda row: row["seed"])
+
+
+def norm(rows: Sequence[Row], name: str) -> str:
+    """Return the median of a gradient's norm over runs and steps."""
+    values: list[Any] = [value for row in rows for value in row["metrics"].get(name, [])]
+    return f"{statistics.median(values):.4f}" if values else "-"
+
+
+def go(options: argparse.Namespace) -> None:
+    """Make the missing runs, unless only the tables are wanted, and print the tables. Raises Refused."""
+    rows = load(options.out)
+    if not options.print:
+        make_runs(rows, options)
+    show(rows)
+
+
+def main() -> int:
+    """Run the command and return its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
+    parser.add_argument("--work", type=Path, help="Folder of the base and of the runs.")
+    parser.add_argument("--seeds", type=int, default=5, choices=sorted(compare.T_95), help="Counted seeds of each arm.")
+    parser.add_argument("--print", action="store_true", help="Only print the tables.")
+    options = parser.parse_args()
+    if not options.print and options.work is None:
+        parser.error("--work is needed to make runs")
+    return status(lambda: go(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
