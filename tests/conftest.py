@@ -19,6 +19,8 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 # The tests whose module, or a helper of it, imports torch, transformers, TRL or datasets. The others in these folders
 # run without torch.
 NEEDS_TORCH = [
+    "research/test_continual.py",
+    "research/test_effort.py",
     "research/test_error_turns.py",
     "research/test_error_turns_coding.py",
     "research/test_error_turns_pairs.py",

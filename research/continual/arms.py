@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import default_drills
 from etude.models import ErrorTurn, Hint
+from etude.research.effort.base import TEMPLATE
 from etude.research.effort.dialogues import Call, Row, hint_text
 from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 from etude.trainers.distillation.distill_sites import Site
@@ -69,7 +70,7 @@ class SdftTrainer(EtudeTrainer):
 
 
 async def demonstration(task_id: str) -> Row:
-    """Return the dialogue of an expert who makes the solution's calls and submits the answer, without thoughts."""
+    """Return the dialogue of an expert who makes the solution's calls and submits the answer."""
     session = DrillSession(default_drills())
     first = await session.reset(task_id=task_id)
     messages: list[dict[str, Any]] = [{"role": "user", "content": first.prompt or ""}]
@@ -91,7 +92,7 @@ def sft(base: Path, out: Path, tasks: Sequence[str], *, rate: float, steps: int)
     """
     tokenizer = AutoTokenizer.from_pretrained(base)
     model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    chat = TemplateChat(tokenizer, never_samples)
+    chat = TemplateChat(tokenizer, never_samples, arguments=TEMPLATE)
     with asyncio.Runner() as runner:
         learned = [encode(runner.run(demonstration(task)), chat, tokenizer) for task in tasks]
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)

@@ -22,15 +22,17 @@ from etude.research.continual.arms import SdftTrainer, sft, tables_of
 from etude.research.effort.runs import Cell, drills, held_out, learned, mean_interval, measure, prepare
 from etude.research.effort.study import read_rows, run_missing, verdict_of
 
-A, B = "verbs", "recover"
-HELD = 64
+A, B = "verbs", "choose"
+HELD = 48
 """Held-out drills of each family."""
 SETS = {"A": held_out(A, 1, HELD), "B": held_out(B, 1, HELD)}
-LEARN_A, LEARN_B = 20, 20
+LEARN_A, LEARN_B = 25, 25
 """Updates of each phase."""
-DEMONSTRATIONS = 16
+DEMONSTRATIONS = 8
 """Demonstrations of one update of SFT and SDFT; SDFT plays each drill twice."""
 RATE = 3e-4
+EPISODES = 16
+"""Episodes of one update of GRPO and SDFT."""
 ARMS = ("sft", "grpo", "sdft")
 
 Row = Mapping[str, Any]
@@ -55,7 +57,8 @@ def train(base: Path, url: str, work: Path, arm: str, seed: int) -> dict[str, An
 
 def measured(model: Path, url: str, work: Path) -> dict[str, Cell]:
     """Return the measures of the weights in a folder on both families."""
-    trainer = prepare(model, work / "run", url, learned(A, (1,), 0, 4), seed=0, rate=RATE, steps=1).trainer
+    options: dict[str, Any] = {"seed": 0, "rate": RATE, "steps": 1, "episodes": EPISODES}
+    trainer = prepare(model, work / "run", url, learned(A, (1,), 0, 2), **options).trainer
     try:
         return measure(trainer, SETS)
     finally:
@@ -66,7 +69,7 @@ def played(after_a: Path, url: str, work: Path, arm: str, seed: int) -> dict[str
     """Learn B from episodes that the policy plays, and return the measures on both families."""
     kind, group = (SdftTrainer, 2) if arm == "sdft" else (None, 8)
     tasks = learned(B, (1,), seed, DEMONSTRATIONS * LEARN_B)
-    options: dict[str, Any] = {"seed": seed, "rate": RATE, "steps": LEARN_B, "group": group}
+    options: dict[str, Any] = {"seed": seed, "rate": RATE, "steps": LEARN_B, "episodes": EPISODES, "group": group}
     run = prepare(after_a, work / "run", url, tasks, tables=tables_of(arm), trainer=kind, **options)
     try:
         run.trainer.train()

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from etude.environments.drill.tasks import Name
+from etude.environments.drill.tasks import Name, default_drills
+from etude.research.effort.base import TEMPLATE
 from etude.research.error_turns.real_stack.arm_trainer import NoRounding
-from etude.research.error_turns.worlds.world import learned_seeds, split_seeds
+from etude.research.error_turns.worlds.world import first_calls, learned_seeds, split_seeds
 from etude.trainers.grpo.effort import count_effort
 from etude.trainers.recipe.load import parse
 from etude.trainers.recipe.recipe import Environment
@@ -23,9 +24,9 @@ from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout
 from etude.trainers.run.builder import BuiltRun, build
 
-GROUP, EPISODES = 8, 32
-"""Episodes of a task, and episodes of an update."""
-MAX_IDS, MAX_TURN_IDS = 1600, 112
+GROUP = 8
+"""Episodes of a task in one update, unless a run says otherwise."""
+MAX_IDS, MAX_TURN_IDS = 1600, 96
 SESSIONS = 256
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}
 """Student's t for a two-sided 95 % interval of the mean of so many values."""
@@ -62,11 +63,12 @@ def prepare(
     seed: int,
     rate: float,
     steps: int,
+    episodes: int,
     group: int = GROUP,
     tables: Mapping[str, Any] | None = None,
     trainer: Any = None,
 ) -> BuiltRun:
-    """Return a run of ``steps`` updates that can start in the emptied folder ``out``; it saves no checkpoints.
+    """Return a run of ``steps`` updates of ``episodes`` each, in the emptied folder ``out``; it saves no checkpoints.
 
     ``tables`` are tables of the recipe beside those of the length limits and batches.
     """
@@ -76,10 +78,10 @@ def prepare(
         {
             "seed": seed,
             "out": str(out),
-            "model": {"name": str(base.resolve())},
+            "model": {"name": str(base.resolve()), "template": TEMPLATE},
             "environment": {"url": url},
             "train": {
-                "steps": steps, "prompts": EPISODES // group, "group": group, "micro": EPISODES,
+                "steps": steps, "prompts": episodes // group, "group": group, "micro": episodes,
                 "learning_rate": rate, "gradients_every": 0,
             },
             "generation": {"max_ids": MAX_IDS, "max_turn_ids": MAX_TURN_IDS},
@@ -113,9 +115,17 @@ def summary(played: Sequence[Rollout], decode: Any) -> Cell:
     counts = [asdict(count_effort(rollout, decode)) for rollout in played]
     cell = {name: statistics.fmean(count[name] for count in counts) for name in counts[0]}
     cell["tokens"] = cell["thinking_tokens"] + cell["call_tokens"] + cell["message_tokens"]
+    cell["first_right"] = statistics.fmean(map(starts_right, played))
     cell["solved"] = statistics.fmean(float(rollout.reward.value >= 1) for rollout in played)
     cell["episodes"] = float(len(played))
     return {name: round(value, 4) for name, value in cell.items()}
+
+
+def starts_right(rollout: Rollout) -> bool:
+    """Return whether the first turn makes the first call of the solution, and nothing else."""
+    (name, arguments), *_ = default_drills().drill(rollout.task_id).solution()
+    made = [(call["name"], call.get("arguments")) for call in first_calls(rollout)]
+    return made == [(name, arguments)]
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
