@@ -22,7 +22,7 @@ _COPY = 4
 """Bytes of a parameter in one more copy."""
 _HALF = 2
 """Bytes of a parameter in bfloat16."""
-_VLLM_SHARE = 0.3
+VLLM_SHARE = 0.3
 """Share of the GPU that vLLM inside this process takes (TRL's vllm_gpu_memory_utilization)."""
 
 
@@ -59,7 +59,7 @@ def sizes_of(model: Any, lora: Lora) -> Sizes:
 def copies_of_weights(recipe: Recipe) -> int:
     """Return the copies of the whole model that a run stores beside the policy; none with adapters.
 
-    The first weights are one copy, whoever reads them: a frozen teacher, k1, the KL to the base, and the first
+    The first weights are one copy that all its readers share: a frozen teacher, k1, the KL to the base, and the first
     measurement of a moving teacher's drift. With adapters, the policy without them is that model.
     """
     if recipe.lora.rank:
@@ -67,16 +67,23 @@ def copies_of_weights(recipe: Recipe) -> int:
     teacher = recipe.distillation.teacher if recipe.channels.distillation.used else "none"
     drift = teacher not in ("none", "frozen") and recipe.safety.teacher_drift > 0
     first = teacher == "frozen" or drift or recipe.objective.kl == "k1_in_reward" or recipe.safety.kl_to_base > 0
-    own = {"periodic": 1, "ema": 1, "trust_region": 2}.get(teacher, 0)
-    return own + bool(first) + (recipe.objective.kl == "k3")
+    teachers = {"periodic": 1, "ema": 1, "trust_region": 2}.get(teacher, 0)
+    return teachers + bool(first) + (recipe.objective.kl == "k3")
+
+
+def samples_itself(recipe: Recipe) -> bool:
+    """Return whether episodes are sampled from the trained model with transformers, and not with vLLM."""
+    plays = recipe.stage == "rl" or bool(recipe.environment.url or recipe.environment.serve)
+    return plays and recipe.generation.vllm == "off"
 
 
 def bytes_of_a_process(recipe: Recipe, sizes: Sizes, processes: int = 1) -> float:
     """Return the bytes of GPU memory that one process needs, without activations.
 
-    A whole model has the gradient buckets of several processes, autocast's copies and, where gradient norms of several
-    channels are measured, a gradient for each channel and the one in work. A sharded one has none of them, and gathers
-    its largest layer and its head. Adapters are whole on every process.
+    A whole model has the gradient buckets of several processes, and autocast's copies. With several channels, autograd
+    holds the gradient of one until it has the other's; where their norms are measured, there is one more for each
+    channel. A sharded model has none of these. It gathers its largest layer and its head, or the whole model where
+    transformers samples from it. Adapters are whole on every process.
     """
     shards, half = recipe.sharding.shards, recipe.model.dtype == "bfloat16"
     whole = not shards
@@ -84,8 +91,9 @@ def bytes_of_a_process(recipe: Recipe, sizes: Sizes, processes: int = 1) -> floa
         channel.used for channel in (recipe.channels.rlvr, recipe.channels.distillation, recipe.channels.replay)
     )
     extra = _COPY * (whole and processes > 1) + _HALF * (whole and half)
-    extra += _COPY * (channels + 1) * (whole and channels > 1 and recipe.train.gradients_every > 0)
-    gathered = 0 if whole else (sizes.layer + sizes.head) * (_HALF if half else _COPY)
+    extra += _COPY * (1 + channels * (recipe.train.gradients_every > 0)) * (whole and channels > 1)
+    parts = sizes.base if samples_itself(recipe) else sizes.layer + sizes.head
+    gathered = 0 if whole else parts * (_HALF if half else _COPY)
     if recipe.lora.rank:
         frozen = sizes.base * (_HALF if half else _COPY) / (shards or 1)
         copied = _COPY * (recipe.channels.distillation.used and recipe.distillation.teacher == "periodic")
@@ -105,7 +113,7 @@ def check_memory(recipe: Recipe, config: Any) -> None:
     sizes = sizes_of(model, recipe.lora)
     needed = bytes_of_a_process(recipe, sizes, world_size())
     free, size = torch.cuda.mem_get_info()
-    room = free - _VLLM_SHARE * size * (recipe.generation.vllm == "colocate")
+    room = free - VLLM_SHARE * size * (recipe.generation.vllm == "colocate")
     if needed > room:
         raise RecipeError(
             f"model.name: {sizes.base / 1e9:.2f}e9 parameters take {needed / 2**30:.0f} GiB "

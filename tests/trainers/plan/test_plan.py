@@ -136,8 +136,7 @@ def test_replicas_sum_gradients_and_sequences_are_divided() -> None:
         "sum replicas' gradients",
         "keys and values of other parts",
     }
-    halved = "activations between layers"
-    assert mixed.memory[halved] == plain.memory[halved] / 2
+    assert mixed.memory["activations"] <= plain.memory["activations"] / 2
 
 
 @pytest.mark.parametrize(

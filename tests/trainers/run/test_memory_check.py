@@ -30,7 +30,7 @@ def recipe(**tables: Any) -> Recipe:
     [
         ({}, 1, 16),
         ({"channels": {"distillation": 1.0}}, 1, 32),
-        ({"channels": {"distillation": 1.0}, "train": {"gradients_every": 0}}, 1, 20),
+        ({"channels": {"distillation": 1.0}, "train": {"gradients_every": 0}}, 1, 24),
         ({"channels": {"rlvr": 0.0, "distillation": 1.0}}, 1, 20),
         ({"channels": {"distillation": 1.0}, "objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, 1, 32),
         ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "live"}}, 1, 32),
@@ -55,22 +55,26 @@ def test_bytes_of_a_parameter_count_every_copy(tables: dict[str, Any], processes
 
 
 ADAPTERS = {"lora": {"rank": 8}, "channels": {"rlvr": 1.0, "distillation": 1.0}}
+VLLM = {"generation": {"vllm": "colocate"}}
 HALF = {"model": {"name": "m", "dtype": "bfloat16"}}
 
 
 @pytest.mark.parametrize(
     ("tables", "processes", "expected"),
     [
-        # Frozen weights of 4 bytes, adapters of 16, and 3 gradients of adapters for the norms of two channels.
+        # Frozen weights of 4 bytes, adapters of 16, one more gradient of adapters with two channels, two for norms.
         (ADAPTERS, 1, 4 * 800 + 28 * 8),
-        ({**ADAPTERS, "train": {"gradients_every": 0}}, 1, 4 * 800 + 16 * 8),
-        ({**ADAPTERS, **HALF, "train": {"gradients_every": 0}}, 1, 2 * 800 + 18 * 8),
-        ({**ADAPTERS, "train": {"gradients_every": 0}}, 2, 4 * 800 + 20 * 8),
+        ({**ADAPTERS, "train": {"gradients_every": 0}}, 1, 4 * 800 + 20 * 8),
+        ({"lora": {"rank": 8}}, 1, 4 * 800 + 16 * 8),
+        ({"lora": {"rank": 8}, **HALF}, 1, 2 * 800 + 18 * 8),
+        ({"lora": {"rank": 8}}, 2, 4 * 800 + 20 * 8),
         ({**ADAPTERS, "objective": {"kl": "k3", "kl_weight": 0.1}, "safety": {"kl_to_base": 1.0}}, 1, 3200 + 28 * 8),
-        ({**ADAPTERS, "sharding": {"shards": 4}}, 4, 4 * 800 / 4 + 16 * 8 + 4 * (100 + 50)),
-        # Weights, gradients, states and the frozen copy are divided; a layer and the head are gathered.
-        ({"sharding": {"shards": 4}, "channels": {"distillation": 1.0}}, 8, 20 * 800 / 4 + 4 * 150),
-        ({"sharding": {"shards": 8}, **HALF}, 8, 16 * 800 / 8 + 2 * 150),
+        ({**ADAPTERS, "sharding": {"shards": 4}}, 4, 4 * 800 / 4 + 16 * 8 + 4 * 800),
+        # Weights, gradients, states and the frozen copy are divided; a layer and the head are gathered, or all weights
+        # where transformers samples.
+        ({"sharding": {"shards": 4}, "channels": {"distillation": 1.0}, **VLLM}, 8, 20 * 800 / 4 + 4 * 150),
+        ({"sharding": {"shards": 8}, **HALF, **VLLM}, 8, 16 * 800 / 8 + 2 * 150),
+        ({"sharding": {"shards": 8}, **HALF}, 8, 16 * 800 / 8 + 2 * 800),
     ],
 )
 def test_adapters_and_shards_take_less(tables: dict[str, Any], processes: int, expected: float) -> None:
@@ -108,7 +112,8 @@ def test_check_memory_accepts_a_large_model_with_adapters_and_shards(monkeypatch
     monkeypatch.setenv("WORLD_SIZE", "8")
     with pytest.raises(RecipeError, match=r"30.53e9 parameters take 569 GiB \(20.0 bytes each.*set lora.rank or shard"):
         check_memory(recipe(), large)
-    check_memory(recipe(sharding={"shards": 8}, **HALF), large)
+    with pytest.raises(RecipeError, match=r"take 114 GiB \(4.0 bytes each"):
+        check_memory(recipe(sharding={"shards": 8}, **HALF), large)
     check_memory(recipe(sharding={"shards": 8}, lora={"rank": 16, "targets": ["q_proj", "o_proj"]}, **HALF), large)
 
 
