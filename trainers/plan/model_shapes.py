@@ -17,6 +17,11 @@ from ..muon.divide import divide
 from ..recipe.scale import Lora
 from ..run.memory_check import sizes_of
 
+EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts")
+"""Names in configs for the number of experts of a layer."""
+CHOSEN = ("num_experts_per_tok", "moe_topk")
+"""Names in configs for the number of experts that a token uses."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -133,8 +138,8 @@ def model_shapes(config: Any, lora: Lora | None = None) -> ModelShapes:
         heads,
         query,
         getattr(text, "v_head_dim", None) or head,
-        _first(text, "num_experts", "n_routed_experts", "num_local_experts"),
-        _first(text, "num_experts_per_tok", "moe_topk"),
+        _first(text, *EXPERTS),
+        _first(text, *CHOSEN),
         config,
         lora,
         sizes_of(model, lora).adapters,

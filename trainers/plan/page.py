@@ -12,10 +12,11 @@ from ...errors import RecipeError
 from ..recipe.load import load
 from ..recipe.recipe import Recipe
 from ..run.memory_check import VLLM_SHARE, copies_of_weights, samples_itself
+from .assumptions import Assumptions
 from .hardware import GIB, GPUS, Gpu
 from .mesh import Mesh, mesh_of_recipe, parse_mesh
 from .model_shapes import ModelShapes, model_shapes, read_config
-from .step import Assumptions, StepPlan, plan_step
+from .step import StepPlan, plan_step
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "models"
 """Folder with the config.json of each model that a shipped recipe names, by the last part of its name."""

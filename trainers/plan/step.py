@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..muon.coefficients import newton_schulz_flops
 from ..muon.sharding.exchange_plan import Bucket, make_buckets
 from ..muon.sharding.shards import Box, Layout, Ranks, overlap, volume, whole
+from .assumptions import Assumptions
 from .hardware import Gpu
 from .mesh import Mesh
 from .model_shapes import ModelShapes, Parameter
@@ -22,46 +23,6 @@ from .traced_step import Passes, trace
 WIRE = 2
 """Bytes of a weight or a matrix that travels, in bfloat16."""
 HALF, FULL = 2, 4
-
-
-@dataclass(frozen=True)
-class Assumptions:
-    """Figures of a plan that nothing measures."""
-
-    tokens: int = 1_048_576
-    """Tokens of one optimizer step, over all GPUs."""
-    length: int = 32_768
-    """Tokens of one sequence."""
-    micro: int = 1
-    """Sequences in one forward pass on one group of context-parallel GPUs."""
-    utilisation: float = 0.4
-    """Share of the GPU's operations that forward and backward passes reach."""
-    muon_utilisation: float = 0.6
-    """Share of the GPU's operations that Newton-Schulz products reach."""
-    bandwidth: float = 0.8
-    """Share of the link's bytes that collectives reach."""
-    overlap: float = 0.8
-    """Share of communication that computation hides, of training and of Muon."""
-    recompute: float = 1.0
-    """Forward passes that activation checkpointing repeats."""
-    gradient: int = 4
-    """Bytes of a gradient's element."""
-    half: int = 1
-    """Whether the computation is in bfloat16 (1) or in float32 (0)."""
-    muon: int = 1
-    """Whether matrices are updated by Muon (1) or by AdamW (0)."""
-    distillation: int = 0
-    """Whether teacher and student read every sequence once more for distillation at error turns (1) or not (0)."""
-    copies: int = 0
-    """Copies of all weights in float32, such as those of a frozen teacher."""
-    norms: int = 0
-    """Gradients that are stored to measure the norm of each channel."""
-    sampling: int = 0
-    """Whether transformers samples all sequences at once from gathered weights (1), or something else samples (0)."""
-    vllm: float = 0.0
-    """Share of the GPU that vLLM in the same process takes."""
-    dollars: float = 2.5
-    """Price of one GPU for an hour."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +94,12 @@ def idle_factor(mesh: Mesh, assumptions: Assumptions) -> float:
 
 
 def memory_of_a_rank(
-    shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions, *, triton: bool = True
+    shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions, *, gpu: bool = True
 ) -> dict[str, float]:
     """Return the bytes of one rank by use: formulas for what is stored, and a trace of the passes of a micro-batch.
 
     Weights, gradients, states and copies are sharded; two layers and the head are gathered in the type of the
-    computation, and a gathered layer has a gradient in both types. ``triton`` is explained in ``traced_step.Passes``.
+    computation, and a gathered layer has a gradient in both types. ``gpu`` is explained in ``traced_step.Passes``.
     """
     held: dict[str, float] = defaultdict(float)
     wire, lora = _wire(assumptions), shapes.lora.rank > 0
@@ -170,7 +131,8 @@ def memory_of_a_rank(
         checkpointing=assumptions.recompute > 0,
         distillation=bool(assumptions.distillation),
         sharded=mesh.shards > 1,
-        triton=triton,
+        expert_ranks=mesh.experts,
+        gpu=gpu,
     )
     traced = trace(shapes.config, passes)
     held["activations"], held["temporary tensors"] = traced.activations, traced.temporary

@@ -32,6 +32,7 @@ from ..distillation.divergence import fused_divergence
 from ..distillation.hidden_states import head_of, hidden_states
 from ..recipe.scale import Lora
 from ..sharded.access import causal_model
+from .model_shapes import CHOSEN, EXPERTS
 
 _SITE_TOKENS = 512
 """Tokens at the end of a sequence that the distillation loss compares, at most. It works on blocks of 256."""
@@ -65,8 +66,11 @@ class Passes:
     """Whether the distillation loss is part of the step."""
     sharded: bool = False
     """Whether weights are gathered in the type of the computation, and losses have backward passes of their own."""
-    triton: bool = True
-    """Whether Triton kernels compute log-probabilities in place, as on GPUs, instead of torch's operations."""
+    expert_ranks: int = 1
+    """Ranks over which experts are divided; each computes with its part, for as many tokens as it has."""
+    gpu: bool = True
+    """Whether kernels are those of GPUs: Triton computes log-probabilities in place, and attention never stores its
+    scores. On a CPU it does where a value has another size than a query."""
 
 
 class StorageTracker(TorchDispatchMode):
@@ -100,6 +104,7 @@ class StorageTracker(TorchDispatchMode):
 
 def trace(config: Any, passes: Passes) -> Traced:
     """Return the memory of the passes of a causal language model with this config."""
+    config = _with_part_of_experts(config, passes.expert_ranks)
     layers = config.get_text_config().num_hidden_layers
     different = _layers_before_equal_ones(config)
     if layers <= different + 3:
@@ -128,7 +133,7 @@ def _phases(config: Any, passes: Passes) -> list[int]:
     student.train()
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode())
-        stack.enter_context(_operations(passes.triton))
+        stack.enter_context(_operations(passes.gpu))
         counted = [tensor for model in (student, teacher) if model is not None for tensor in _without_values(model)]
         ids = torch.zeros(passes.rows, passes.length, dtype=torch.long)
         mask = torch.ones_like(ids)
@@ -180,6 +185,17 @@ def _layers_before_equal_ones(config: Any) -> int:
     ]
     different = [place for place, signature in enumerate(signatures) if signature != signatures[-1]]
     return different[-1] + 1 if different else 0
+
+
+def _with_part_of_experts(config: Any, ranks: int) -> Any:
+    """Return a copy of a config with the experts of one rank, but no fewer than a token chooses."""
+    part = copy.deepcopy(config)
+    text = part.get_text_config()
+    least = next((n for name in CHOSEN if isinstance(n := getattr(text, name, None), int)), 1)
+    for name in EXPERTS:
+        if isinstance(number := getattr(text, name, None), int):
+            setattr(text, name, max(number // ranks, min(least * max(getattr(text, "n_group", 1) or 1, 1), number)))
+    return part
 
 
 def _shortened(config: Any, layers: int) -> Any:
@@ -250,14 +266,28 @@ def _fake(tensor: Tensor) -> Tensor:
     return parameter
 
 
+def _attention_of_one_size(attention: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return an attention that pads values to the size of queries, with which no kernel stores scores."""
+
+    def padded(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        size = value.shape[-1]
+        wide = nn.functional.pad(value, (0, max(query.shape[-1] - size, 0)))
+        return attention(query, key, wide, **options)[..., :size]
+
+    return padded
+
+
 @contextmanager
-def _operations(triton: bool) -> Iterator[None]:
-    """Use operations that fake tensors allow and, with ``triton``, none where a GPU's kernel needs no memory."""
+def _operations(gpu: bool) -> Iterator[None]:
+    """Use operations that fake tensors allow and, with ``gpu``, no tensors that a GPU's kernels do without."""
     import transformers.integrations.moe as experts
     import trl.kernels.chunked_logprob as head
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(experts, "_can_use_grouped_mm", lambda *_: False))
-        for name in ("_forward_tile", "_backward_tile", "_addmm_fp32") if triton else ():
+        for name in ("_forward_tile", "_backward_tile", "_addmm_fp32") if gpu else ():
             stack.enter_context(mock.patch.object(head, name, lambda *_, **__: None))
+        if gpu:
+            function = nn.functional.scaled_dot_product_attention
+            stack.enter_context(mock.patch.object(nn.functional, function.__name__, _attention_of_one_size(function)))
         yield

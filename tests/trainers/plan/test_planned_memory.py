@@ -9,10 +9,11 @@ import pytest
 from helpers.step_memory import measured_peak
 from transformers import AutoConfig
 
+from etude.trainers.plan.assumptions import Assumptions
 from etude.trainers.plan.hardware import GIB, GPUS
 from etude.trainers.plan.mesh import Mesh
 from etude.trainers.plan.model_shapes import model_shapes
-from etude.trainers.plan.step import Assumptions, memory_of_a_rank, plan_step
+from etude.trainers.plan.step import memory_of_a_rank, plan_step
 from etude.trainers.plan.traced_step import Passes, trace
 from etude.trainers.recipe.scale import Lora
 
@@ -51,6 +52,28 @@ EXPERTS = {
 }
 """Qwen3-30B-A3B, a sixteenth as wide, an eighth of the experts."""
 LORA = Lora(rank=8)
+LATENT = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 128,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "n_routed_experts": 16,
+    "num_experts_per_tok": 4,
+    "n_shared_experts": 1,
+    "moe_intermediate_size": 64,
+    "intermediate_size": 256,
+    "first_k_dense_replace": 1,
+    "q_lora_rank": 64,
+    "kv_lora_rank": 32,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 32,
+    "vocab_size": 2048,
+    "n_group": 1,
+    "topk_group": 1,
+}
+"""DeepSeek-V3: another architecture, whose first layer differs from the others."""
 CASES: dict[str, tuple[dict[str, Any], int, int, dict[str, Any]]] = {
     "0.6B": (SMALL, 1, 512, {}),
     "0.6B, two rows, bfloat16": (SMALL, 2, 256, {"half": True}),
@@ -69,6 +92,7 @@ CASES: dict[str, tuple[dict[str, Any], int, int, dict[str, Any]]] = {
         256,
         {"half": True, "checkpointing": True, "lora": LORA},
     ),
+    "DeepSeek-V3, checkpointing": (LATENT, 1, 512, {"checkpointing": True}),
     "hold-out: 0.6B, width 320, 7 layers": (
         {**SMALL, "hidden_size": 320, "num_hidden_layers": 7, "intermediate_size": 960, "num_attention_heads": 5},
         1,
@@ -95,7 +119,7 @@ def planned_peak(table: dict[str, Any], rows: int, length: int, **options: Any) 
         copies=int(options.get("distillation", False) and "lora" not in options),
         muon=0,
     )
-    return sum(memory_of_a_rank(shapes, Mesh(1), assumptions, triton=False).values())
+    return sum(memory_of_a_rank(shapes, Mesh(1), assumptions, gpu=False).values())
 
 
 SLOW = [name for name in CASES if "hold-out" in name or "distillation" in name]
@@ -130,6 +154,15 @@ def test_shards_divide_weights_and_gather_them_to_sample() -> None:
     passes = ("two gathered layers and the head", "activations", "temporary tensors")
     total = sum(sampling[name] for name in (*passes, "sampling beyond the passes"))
     assert total == 2 * shapes.total + cache
+
+
+def test_attention_on_a_gpu_stores_no_scores() -> None:
+    """Queries of 48 and values of 32 make the CPU's kernel store them."""
+    config = AutoConfig.for_model(**LATENT)
+    short, long = (trace(config, Passes(1, length, checkpointing=True, gpu=True)).temporary for length in (2048, 8192))
+    scores = 4 * 8192**2 * 4
+    assert long < 4.5 * short and long < scores + 8192**2 * 4
+    assert trace(config, Passes(1, 8192, checkpointing=True, gpu=False)).temporary > 2 * scores
 
 
 def test_vllm_takes_its_share() -> None:
