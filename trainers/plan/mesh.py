@@ -16,7 +16,7 @@ class Mesh:
     replicas: int = 1
     """Copies of the dense parameters (HSDP); each is sharded over the other ranks."""
     experts: int = 1
-    """Ranks over which stacked experts are divided, whole experts first."""
+    """Ranks over which stacked experts are divided, whole experts first; with 1 they are sharded like other weights."""
     context: int = 1
     """Ranks over which a sequence is divided."""
 
@@ -27,6 +27,15 @@ class Mesh:
 
 
 KEYS = ("replicas", "experts", "context")
+
+
+def mesh_of_recipe(shards: int, gpus: int) -> Mesh:
+    """Return the mesh of a run with ``sharding.shards``; with 0 shards every GPU has a copy. Raise RecipeError."""
+    if gpus < 1:
+        raise RecipeError(f"--gpus must be at least 1, got {gpus}")
+    if gpus % max(shards, 1):
+        raise RecipeError(f"sharding.shards = {shards} does not divide --gpus {gpus}; plan for a multiple of {shards}")
+    return Mesh(gpus, gpus // max(shards, 1))
 
 
 def parse_mesh(text: str, gpus: int, experts: int) -> Mesh:

@@ -14,6 +14,13 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from ...errors import RecipeError
 from ..muon.blocks import Blocks
 from ..muon.divide import divide
+from ..recipe.scale import Lora
+from ..run.memory_check import sizes_of
+
+EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts")
+"""Names in configs for the number of experts of a layer."""
+CHOSEN = ("num_experts_per_tok", "moe_topk")
+"""Names in configs for the number of experts that a token uses."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,12 @@ class ModelShapes:
     """Experts of one layer; 0 for a dense model."""
     chosen: int
     """Experts that a token uses."""
+    config: Any
+    """Configuration of the model."""
+    lora: Lora = Lora()
+    """Adapters; their rank may be 0."""
+    adapters: int = 0
+    """Parameters of the adapters."""
 
     @property
     def total(self) -> int:
@@ -91,8 +104,12 @@ def read_config(path: Path) -> Any:
         raise RecipeError(f"{path} is not the config.json of a model ({error}); name one") from error
 
 
-def model_shapes(config: Any) -> ModelShapes:
-    """Return the shapes of a causal language model. Nothing is allocated."""
+def model_shapes(config: Any, lora: Lora | None = None) -> ModelShapes:
+    """Return the shapes of a causal language model, with adapters if they are asked for. Nothing is allocated.
+
+    Raise RecipeError for targets of adapters that fit no module.
+    """
+    lora = lora or Lora()
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     text = config.get_text_config()
@@ -121,8 +138,11 @@ def model_shapes(config: Any) -> ModelShapes:
         heads,
         query,
         getattr(text, "v_head_dim", None) or head,
-        _first(text, "num_experts", "n_routed_experts", "num_local_experts"),
-        _first(text, "num_experts_per_tok", "moe_topk"),
+        _first(text, *EXPERTS),
+        _first(text, *CHOSEN),
+        config,
+        lora,
+        sizes_of(model, lora).adapters,
     )
 
 

@@ -14,41 +14,15 @@ from dataclasses import dataclass
 from ..muon.coefficients import newton_schulz_flops
 from ..muon.sharding.exchange_plan import Bucket, make_buckets
 from ..muon.sharding.shards import Box, Layout, Ranks, overlap, volume, whole
+from .assumptions import Assumptions
 from .hardware import Gpu
 from .mesh import Mesh
 from .model_shapes import ModelShapes, Parameter
+from .traced_step import Passes, trace
 
 WIRE = 2
 """Bytes of a weight or a matrix that travels, in bfloat16."""
 HALF, FULL = 2, 4
-
-
-@dataclass(frozen=True)
-class Assumptions:
-    """Figures of a plan that nothing measures."""
-
-    tokens: int = 1_048_576
-    """Tokens of one optimizer step, over all GPUs."""
-    length: int = 32_768
-    """Tokens of one sequence."""
-    micro: int = 1
-    """Sequences in one forward pass on one group of context-parallel GPUs."""
-    utilisation: float = 0.4
-    """Share of the GPU's operations that forward and backward passes reach."""
-    muon_utilisation: float = 0.6
-    """Share of the GPU's operations that Newton-Schulz products reach."""
-    bandwidth: float = 0.8
-    """Share of the link's bytes that collectives reach."""
-    overlap: float = 0.8
-    """Share of communication that computation hides, of training and of Muon."""
-    recompute: float = 1.0
-    """Forward passes that activation checkpointing repeats."""
-    gradient: int = 4
-    """Bytes of a gradient's element."""
-    muon: int = 1
-    """Whether matrices are updated by Muon (1) or by AdamW (0)."""
-    dollars: float = 2.5
-    """Price of one GPU for an hour."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +73,17 @@ class StepPlan:
 
 def plan_step(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumptions) -> StepPlan:
     """Return the plan of a step of supervised or policy-gradient training. Sampling is not part of it."""
-    flops = shapes.forward_flops(assumptions.tokens, assumptions.length) * (3 + assumptions.recompute)
+    passes = (2 if shapes.adapters else 3) + assumptions.recompute  # frozen weights need no gradient
+    passes += assumptions.distillation * (passes + 1)
+    flops = shapes.forward_flops(assumptions.tokens, assumptions.length) * passes
     lines = collectives(shapes, mesh, gpu, assumptions)
     muon = plan_muon(shapes, mesh, gpu, assumptions)
     compute = flops * idle_factor(mesh, assumptions) / mesh.gpus / (gpu.flops * assumptions.utilisation)
     seconds = compute + sum(line.seconds for line in lines) * (1 - assumptions.overlap) + muon.seconds
     dollars = seconds * mesh.gpus * assumptions.dollars / 3600
     memory = memory_of_a_rank(shapes, mesh, assumptions)
+    if assumptions.vllm:
+        memory["vLLM"] = assumptions.vllm * gpu.memory
     return StepPlan(flops, memory, lines, muon, seconds, dollars / assumptions.tokens * 1e9)
 
 
@@ -115,40 +93,84 @@ def idle_factor(mesh: Mesh, assumptions: Assumptions) -> float:
     return math.ceil(even) / even
 
 
-def memory_of_a_rank(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) -> dict[str, float]:
-    """Return the bytes of one rank: float32 weights and states are sharded, one layer is gathered in bfloat16."""
+def memory_of_a_rank(
+    shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions, *, gpu: bool = True
+) -> dict[str, float]:
+    """Return the bytes of one rank by use: formulas for what is stored, and a trace of the passes of a micro-batch.
+
+    Weights, gradients, states and copies are sharded; two layers and the head are gathered in the type of the
+    computation, and a gathered layer has a gradient in both types. ``gpu`` is explained in ``traced_step.Passes``.
+    """
     held: dict[str, float] = defaultdict(float)
+    wire, lora = _wire(assumptions), shapes.lora.rank > 0
+    trained = float(shapes.adapters)
     for parameter in shapes.parameters:
         size = parameter.size / _ranks_of(parameter, mesh)
+        held["copies of weights"] += size * FULL * assumptions.copies
+        if lora:
+            held["frozen weights"] += size * wire
+            continue
+        trained += size
         held["weights in float32"] += size * FULL
         held["gradients"] += size * assumptions.gradient
         held["optimizer"] += size * (FULL if assumptions.muon and parameter.blocks is not None else 2 * FULL)
-    dense = shapes.total - shapes.expert_size
-    held["two gathered layers"] = 2 * WIRE * (dense / shapes.layers)
-    held["experts in bfloat16"] = WIRE * shapes.expert_size / mesh.experts
-    tokens = assumptions.micro * assumptions.length / mesh.context
-    held["activations between layers"] = tokens * shapes.hidden * HALF * shapes.layers
-    widest = shapes.active / shapes.layers / shapes.hidden
-    held["activations of one layer"] = tokens * (2 * widest + 8 * shapes.hidden) * HALF
-    held["logits of 1,024 tokens"] = min(tokens, 1024) * shapes.vocabulary * 2 * FULL
-    return dict(held)
+    held["adapters, gradients and states"] = shapes.adapters * 4 * FULL
+    held["gradients of channels"] = assumptions.norms * trained * FULL
+    if mesh.shards == 1:
+        held["gradient buckets"] = trained * FULL * (mesh.gpus > 1)
+    else:
+        layer = _dense(shapes, mesh) / shapes.layers
+        held["two gathered layers and the head"] = wire * (2 * layer + shapes.vocabulary * shapes.hidden)
+        held["gradient of a gathered layer"] = 0 if lora else (wire + FULL) * layer
+        held["experts in the type of the computation"] = wire * (shapes.total - _dense(shapes, mesh)) / mesh.experts
+    passes = Passes(
+        assumptions.micro,
+        max(assumptions.length // mesh.context, 1),
+        half=bool(assumptions.half),
+        lora=shapes.lora,
+        checkpointing=assumptions.recompute > 0,
+        distillation=bool(assumptions.distillation),
+        sharded=mesh.shards > 1,
+        expert_ranks=mesh.experts,
+        gpu=gpu,
+    )
+    traced = trace(shapes.config, passes)
+    held["activations"], held["temporary tensors"] = traced.activations, traced.temporary
+    if assumptions.sampling:
+        passing = [held[name] for name in ("two gathered layers and the head", "activations", "temporary tensors")]
+        held["sampling beyond the passes"] = max(_sampling_bytes(shapes, mesh, assumptions) - sum(passing), 0)
+    return {name: size for name, size in held.items() if size}
+
+
+def _sampling_bytes(shapes: ModelShapes, mesh: Mesh, assumptions: Assumptions) -> float:
+    """Return the bytes of gathered weights, and of keys and values of all sequences of a rank."""
+    weights = shapes.total if mesh.shards > 1 else 0
+    text = shapes.config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or shapes.heads
+    cached = assumptions.tokens / mesh.gpus * shapes.layers * heads * (shapes.query + shapes.value)
+    return (weights + cached) * _wire(assumptions)
 
 
 def collectives(shapes: ModelShapes, mesh: Mesh, gpu: Gpu, assumptions: Assumptions) -> tuple[Line, ...]:
     """Return the collectives of forward and backward passes; ring formulas, (n - 1) / n of the data for each rank."""
-    dense, experts = shapes.total - shapes.expert_size, shapes.expert_size
-    passes = max(assumptions.tokens * mesh.context / (mesh.gpus * assumptions.micro * assumptions.length), 1)
+    dense = _dense(shapes, mesh)
+    experts = shapes.total - dense
+    learning = 0.0 if shapes.lora.rank else 1.0
+    reads = (1 + assumptions.distillation) * max(
+        assumptions.tokens * mesh.context / (mesh.gpus * assumptions.micro * assumptions.length), 1
+    )
     shards, copies = mesh.shards, mesh.gpus // mesh.experts
     tokens = assumptions.tokens / mesh.gpus
     exchanged = tokens * shapes.chosen * shapes.hidden * HALF * _share(mesh.experts)
     layers = shapes.layers if experts else 0
     per_layer = 2 * (2 + assumptions.recompute)  # dispatch and combine, forward, backward and repeated
     names = [
-        ("gather dense weights", 2 * passes * dense * WIRE * _share(shards), shards),
-        ("scatter dense gradients", passes * dense * assumptions.gradient * _share(shards), shards),
-        ("sum replicas' gradients", 2 * dense / shards * assumptions.gradient * _share(mesh.replicas), mesh.gpus),
+        ("gather dense weights", 2 * reads * dense * _wire(assumptions) * _share(shards), shards),
+        ("scatter dense gradients", reads * learning * dense * assumptions.gradient * _share(shards), shards),
+        ("sum replicas' gradients", learning * _sum_bytes(dense / shards, assumptions, mesh.replicas), mesh.gpus),
+        ("sum adapters' gradients", _sum_bytes(shapes.adapters, assumptions, mesh.gpus), mesh.gpus),
         ("tokens to experts and back", exchanged * layers * per_layer, mesh.experts),
-        ("sum experts' gradients", 2 * experts / mesh.experts * assumptions.gradient * _share(copies), mesh.gpus),
+        ("sum experts' gradients", learning * _sum_bytes(experts / mesh.experts, assumptions, copies), mesh.gpus),
         ("keys and values of other parts", _context_bytes(shapes, mesh, assumptions), mesh.context),
     ]
     return tuple(
@@ -183,7 +205,7 @@ def layouts_of(parameters: Sequence[Parameter], mesh: Mesh) -> list[Layout]:
     experts = _table(mesh.gpus // mesh.experts, mesh.experts)
     result = []
     for parameter in parameters:
-        ranks = experts if parameter.is_expert else dense
+        ranks = experts if parameter.is_expert and mesh.experts > 1 else dense
         result.append(Layout(ranks, tuple(_rows(parameter.shape, len(ranks.table[0])))))
     return result
 
@@ -216,7 +238,22 @@ def _rows(shape: Sequence[int], shards: int) -> list[Box]:
 
 
 def _ranks_of(parameter: Parameter, mesh: Mesh) -> int:
-    return mesh.experts if parameter.is_expert else mesh.shards
+    return mesh.experts if parameter.is_expert and mesh.experts > 1 else mesh.shards
+
+
+def _dense(shapes: ModelShapes, mesh: Mesh) -> int:
+    """Return the number of parameters that are sharded and gathered, without experts that stay where they are."""
+    return shapes.total - (shapes.expert_size if mesh.experts > 1 else 0)
+
+
+def _wire(assumptions: Assumptions) -> int:
+    """Return the bytes of a gathered weight's element."""
+    return HALF if assumptions.half else FULL
+
+
+def _sum_bytes(elements: float, assumptions: Assumptions, ranks: int) -> float:
+    """Return the bytes that a rank sends to sum gradients over ``ranks``."""
+    return 2 * elements * assumptions.gradient * _share(ranks)
 
 
 def _share(ranks: int) -> float:

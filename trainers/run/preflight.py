@@ -1,6 +1,6 @@
 """Checks before weights are loaded: this machine, the files that a recipe names, and a vLLM server.
 
-Nothing here imports torch, except the count of GPUs.
+Nothing here imports torch, except for questions about GPUs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,22 @@ def check_machine(recipe: Recipe) -> None:
     generation = recipe.generation
     if generation.vllm != "off" and importlib.util.find_spec("vllm") is None:
         raise RecipeError("generation.vllm needs vllm; pip install 'etude[vllm]'")
+    if generation.vllm == "colocate" and not _has_gpu():
+        raise RecipeError(
+            'generation.vllm = "colocate" needs a GPU, and torch finds none; set generation.vllm = "off", or install a '
+            "torch for this machine's GPU"
+        )
     # With a server, TRL gathers the requests of all ranks into one, but our ranks have different numbers of turns.
     if generation.vllm == "server" and world_size() > 1:
         raise RecipeError('generation.vllm = "server" works with one process only; set "colocate" for several')
     if generation.vllm == "server":
         check_vllm_server(generation.vllm_url.rstrip("/"), generation.max_ids)
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def check_devices() -> None:

@@ -21,7 +21,7 @@ def test_list_names_what_is_built_in(capsys: pytest.CaptureFixture[str]) -> None
     assert {"bubblewrap", "process"} <= set(data["sandboxes"])
     assert {"oracle", "noop", "cheater"} <= set(data["agents"])
     assert data["environments"]["coding"]["path"] == "etude.environments.coding.session:CodingSession"
-    assert {"tiny", "small", "demo"} <= set(data["recipes"])
+    assert {"tiny", "small", "demo", "qwen3-0.6b", "qwen3-8b", "qwen3-30b-a3b"} <= set(data["recipes"])
 
 
 def test_list_shows_one_kind_with_descriptions_and_without_paths(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,11 +19,12 @@ from etude.cli.app import app
 from etude.errors import RecipeError
 from etude.trainers.muon import Muon, divide
 from etude.trainers.muon.sharding.exchange_plan import make_buckets
+from etude.trainers.plan.assumptions import Assumptions
 from etude.trainers.plan.hardware import GPUS
 from etude.trainers.plan.mesh import Mesh, parse_mesh
 from etude.trainers.plan.model_shapes import Parameter, model_shapes
 from etude.trainers.plan.page import changed, plan_of
-from etude.trainers.plan.step import Assumptions, elements_sent, layouts_of, plan_step
+from etude.trainers.plan.step import elements_sent, layouts_of, plan_step
 
 DENSE = {
     "model_type": "qwen3",
@@ -136,8 +137,7 @@ def test_replicas_sum_gradients_and_sequences_are_divided() -> None:
         "sum replicas' gradients",
         "keys and values of other parts",
     }
-    halved = "activations between layers"
-    assert mixed.memory[halved] == plain.memory[halved] / 2
+    assert mixed.memory["activations"] <= plain.memory["activations"] / 2
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,9 @@ def test_shipped_recipes_load(root: Path) -> None:
         "gpu.toml": "rl",
         "sft.toml": "sft",
         "composer-2.5.toml": "rl",
+        "qwen3-0.6b.toml": "rl",
+        "qwen3-8b.toml": "rl",
+        "qwen3-30b-a3b.toml": "rl",
         "etude.toml": "rl",
     }
 
