@@ -74,7 +74,7 @@ def dry_run(
     from transformers import AutoModelForCausalLM
 
     from ..tiny_models.pretrain import is_made
-    from .memory_check import bytes_per_parameter, check_memory
+    from .memory_check import bytes_of_a_process, check_memory, sizes_of
     from .model_loading import BASE, open_model
 
     if recipe.model.make and not is_made(Path(recipe.out) / BASE, recipe.model.sizes, recipe.seed):
@@ -82,13 +82,13 @@ def dry_run(
     model = open_model(recipe, None, lambda phase, done, total: None)
     check_memory(recipe, model.config)
     with torch.device("meta"):
-        weights = AutoModelForCausalLM.from_config(model.config).parameters()
-    parameters, per_parameter = sum(weight.numel() for weight in weights), bytes_per_parameter(recipe, world_size())
+        sizes = sizes_of(AutoModelForCausalLM.from_config(model.config), recipe.lora)
+    needed = bytes_of_a_process(recipe, sizes, world_size())
     memory = {
         "model": model.where,
-        "parameters": parameters,
-        "gib_per_gpu": round(parameters * per_parameter / 2**30, 2),
-        "gib_per_gpu_counts": f"{per_parameter} bytes a parameter on every GPU, without activations and vLLM",
+        "parameters": sizes.base,
+        "gib_per_gpu": round(needed / 2**30, 2),
+        "gib_per_gpu_counts": f"{needed / sizes.base:.4g} bytes a parameter on every GPU, without activations and vLLM",
     }
     return {**resolved, "checks": {**checks, **memory}}
 
