@@ -79,6 +79,7 @@ class LoadableModel:
         """
         where, adapter = (str(folder), "") if folder else (self.where, self.adapter)
         sharding = distributed_config(self.recipe, world_size())
+        options = {"distributed_config": sharding} if sharding else {}
         half = self.recipe.lora.rank and self.recipe.model.dtype == "bfloat16"
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -87,7 +88,7 @@ class LoadableModel:
                 dtype=torch.bfloat16 if half else torch.float32,
                 ignore_mismatched_sizes=True,  # they are reported below
                 output_loading_info=True,
-                distributed_config=sharding,
+                **options,
             )
         except torch.OutOfMemoryError:
             raise

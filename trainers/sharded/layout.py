@@ -22,14 +22,19 @@ def check_layout(recipe: Recipe, processes: int) -> None:
 def distributed_config(recipe: Recipe, processes: int) -> Any:
     """Return transformers' DistributedConfig, or None for a run that shards nothing.
 
-    In bfloat16, weights travel and are computed with in bfloat16, while shards and gradient sums stay float32.
+    In bfloat16, weights travel and are computed with in bfloat16, while shards and gradient sums stay float32. Raise
+    RecipeError for a transformers that cannot shard.
     """
     if not recipe.sharding.shards:
         return None
-    from transformers.distributed.configuration_utils import DistributedConfig
+    options: dict[str, Any] = {
+        "fsdp_size": recipe.sharding.shards,
+        "dp_replicate_size": processes // recipe.sharding.shards,
+        "fsdp_mixed_precision": recipe.model.dtype == "bfloat16",
+    }
+    try:
+        from transformers.distributed.configuration_utils import DistributedConfig
 
-    return DistributedConfig(
-        fsdp_size=recipe.sharding.shards,
-        dp_replicate_size=processes // recipe.sharding.shards,
-        fsdp_mixed_precision=recipe.model.dtype == "bfloat16",
-    )
+        return DistributedConfig(**options)
+    except (ImportError, TypeError):
+        raise RecipeError("sharding.shards needs a newer transformers; pip install 'transformers>=5.23'") from None

@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 from torch import Tensor, distributed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
 from torch.distributed.tensor import DTensor
-from transformers.distributed.checkpoint import load_optimizer_distributed, save_optimizer_distributed
 
 from ...errors import RecipeError
 from ..adapters import ADAPTER, adapter_weights
@@ -109,6 +108,8 @@ class ShardedTraining:
             base: Any = super()
             base._save_optimizer_and_scheduler(output_dir)
             return
+        from transformers.distributed.checkpoint import save_optimizer_distributed
+
         save_optimizer_distributed(self.model, _unwrapped(self.optimizer), str(Path(output_dir, OPTIMIZER)))
         if self.args.should_save:
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir, _SCHEDULE))
@@ -124,6 +125,8 @@ class ShardedTraining:
             return
         optimizer = _unwrapped(self.optimizer)
         if stored_in_parts:
+            from transformers.distributed.checkpoint import load_optimizer_distributed
+
             load_optimizer_distributed(self.model, optimizer, str(Path(checkpoint, OPTIMIZER)))
         else:
             state = torch.load(Path(checkpoint, _WHOLE_OPTIMIZER), map_location="cpu", weights_only=True, mmap=True)
