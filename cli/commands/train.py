@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...trainers.recipe.recipe import Recipe
     from ...trainers.replay.report import Report
     from ...trainers.replay.settings import ReplaySettings
+    from ...trainers.run.records import Result
 
 
 def train(
@@ -34,8 +35,8 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model on the episodes of a server, or on solved episodes; run the same command again to resume."""
+    from ...trainers.distributed import rank
     from ...trainers.recipe.load import load
-    from ...trainers.report.page import REPORT
     from ...trainers.run.train import check, run
     from ...trainers.run.train import dry_run as check_all
     from .catalogue import recipe_path
@@ -54,6 +55,17 @@ def train(
     silence_libraries()
     with progress_bar("train") as progress, sigterm_interrupts() as received:
         result = run(resolved_recipe, progress, dialogues=DIALOGUES, episodes=read_episodes)
+    if rank() == 0:  # of several processes, one reports
+        _show_result(result, as_json)
+    if result.interrupted:
+        raise typer.Exit(TERMINATED if received else INTERRUPTED)
+    console.exit_unless(result.ok)
+
+
+def _show_result(result: "Result", as_json: bool) -> None:
+    """Print a run's warnings, its evaluations, the place of its report, and why it was stopped."""
+    from ...trainers.report.page import REPORT
+
     for warning in result.warnings:
         console.show_warning(warning)
     page = str(Path(result.out) / REPORT)
@@ -66,9 +78,6 @@ def train(
         print(f"report: {page}")
     if result.stopped:
         console.show_error(result.stopped)
-    if result.interrupted:
-        raise typer.Exit(TERMINATED if received else INTERRUPTED)
-    console.exit_unless(result.ok)
 
 
 def replay(
