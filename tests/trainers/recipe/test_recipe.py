@@ -248,7 +248,6 @@ def test_shipped_recipes_load(root: Path) -> None:
         "demo.toml": "rl",
         "tiny.toml": "rl",
         "small.toml": "rl",
-        "gpu.toml": "rl",
         "sft.toml": "sft",
         "composer-2.5.toml": "rl",
         "qwen3-0.6b.toml": "rl",
