@@ -40,7 +40,9 @@ ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}
 ARMS |= {"good_due": replace(ARMS["distill"], where="due")}
 ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for reward in ("sparse", "dense")}
 ARMS |= {"muon_tenth": replace(ARMS["sparse_tenth"], optimizer="muon")}
-ARMS |= {name: replace(ARMS["sparse_tenth"], learns=name) for name in ("gap_gated", "dagger", "hindsight")}
+ARMS |= {
+    name: replace(ARMS["sparse_tenth"], learns=name) for name in ("gap_gated", "dagger", "dagger_right", "hindsight")
+}
 
 
 class ArmTrainer(EtudeTrainer):
