@@ -1,6 +1,6 @@
 """Three other second terms beside RLVR, on drills, as registered in PREREGISTERED_NEXT.md.
 
-    python research/error_turns/next_step.py --out FILE --work FOLDER [--seeds 5]
+    python research/error_turns/next_step.py --out FILE --work FOLDER [--seeds 5] [--explore]
     python research/error_turns/next_step.py --out FILE --print
 
 Rows go to ``--out``; a run that is there is not made again. The base and the folders of the runs are in ``--work``.
@@ -28,6 +28,8 @@ from etude.research.muon_rl.compare import MEASURES, Row, interval, paired, shar
 
 CONTROL = "sparse_tenth"
 ARMS = ("gap_gated", "dagger", "hindsight")
+EXPLORED = ("dagger_right",)
+"""Arms that were added after the registered ones had been looked at."""
 RATE = 3e-4
 """Learning rate of all arms."""
 CONTRASTS = {
@@ -50,7 +52,7 @@ def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
     done = {(row["arm"], row["seed"]) for row in rows}
     with world.served(options.work, []) as url:
         for seed in range(compare.FIRST_SEED, compare.FIRST_SEED + options.seeds):
-            for arm in (CONTROL, *ARMS):
+            for arm in EXPLORED if options.explore else (CONTROL, *ARMS):
                 if (arm, seed) not in done:
                     run = Run(arm, RATE, seed)
                     made = runs.train(world, run, base, url, options.work, updates=compare.UPDATES)
@@ -66,14 +68,7 @@ def show(rows: Sequence[Row]) -> None:
     arms = {arm: [row for row in arm_rows if row["seed"] in seeds] for arm, arm_rows in arms.items()}
     if len(seeds) < 2:
         raise Refused("fewer than two seeds have all arms: make the runs first")
-    print(table_head(["arm", "seeds", *MEASURES, "KL on good turns", "M tokens", "CPU s"]))
-    for arm, arm_rows in arms.items():
-        cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*interval([m(row) for row in arm_rows])) for m in MEASURES.values()]
-        drift = [row["good_turn_kl"] for row in arm_rows if row["good_turn_kl"] is not None]
-        tokens = statistics.fmean(row["tokens"][-1] for row in arm_rows) / 1e6
-        seconds = statistics.fmean(row["cpu_seconds"] for row in arm_rows)
-        drifted = f"{statistics.fmean(drift):.3f}" if drift else "-"
-        print(table_row([arm, str(len(arm_rows)), *cells, drifted, f"{tokens:.2f}", f"{seconds:.0f}"]))
+    show_measures(arms)
     print("\n" + table_head(["", "contrast", "measure", "difference", "95 % interval", "reading"]))
     for name, (arm, title) in CONTRASTS.items():
         mean, low, high = paired(arms[arm], arms[CONTROL], MEASURES[title])
@@ -86,6 +81,22 @@ def show(rows: Sequence[Row]) -> None:
     print("\n" + table_head(["median norm of the weighted gradient", "RLVR", "second term"]))
     for arm, arm_rows in arms.items():
         print(table_row([arm, *(norm(arm_rows, f"gradient/{name}") for name in ("rlvr", "distillation"))]))
+    explored = {arm: by_seed([row for row in rows if row["arm"] == arm]) for arm in EXPLORED}
+    if all(len(arm_rows) > 1 for arm_rows in explored.values()):
+        print()
+        show_measures(explored)
+
+
+def show_measures(arms: Mapping[str, Sequence[Row]]) -> None:
+    """Print the measures of arms."""
+    print(table_head(["arm", "seeds", *MEASURES, "KL on good turns", "M tokens", "CPU s"]))
+    for arm, arm_rows in arms.items():
+        cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*interval([m(row) for row in arm_rows])) for m in MEASURES.values()]
+        drift = [row["good_turn_kl"] for row in arm_rows if row["good_turn_kl"] is not None]
+        tokens = statistics.fmean(row["tokens"][-1] for row in arm_rows) / 1e6
+        seconds = statistics.fmean(row["cpu_seconds"] for row in arm_rows)
+        drifted = f"{statistics.fmean(drift):.3f}" if drift else "-"
+        print(table_row([arm, str(len(arm_rows)), *cells, drifted, f"{tokens:.2f}", f"{seconds:.0f}"]))
 
 
 def show_curves(arms: Mapping[str, Sequence[Row]]) -> None:
@@ -130,6 +141,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
     parser.add_argument("--work", type=Path, help="Folder of the base and of the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(compare.T_95), help="Counted seeds of each arm.")
+    parser.add_argument("--explore", action="store_true", help="Make the runs of the arms that are not registered.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
     options = parser.parse_args()
     if not options.print and options.work is None:

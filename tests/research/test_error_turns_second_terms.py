@@ -87,7 +87,7 @@ def test_dagger_labels_every_state_with_the_call_of_a_teacher_that_is_right_in_n
     played = made.play([{"task_id": name} for name in SMALL.learned(7, 4)])
     calls = 0
     for accuracy, method in ((1.0, "right"), (0.0, "wrong")):
-        monkeypatch.setattr(next_arms, "ACCURACY", accuracy)
+        monkeypatch.setitem(next_arms.ACCURACY, "dagger", accuracy)
         monkeypatch.setattr(drill_world.Drills, "wrong", lambda self, task, messages, rng: ("wrong", {"a": "b"}))
         for rollout in played:
             examples = list(made._relabelled(rollout))

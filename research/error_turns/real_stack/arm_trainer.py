@@ -43,7 +43,9 @@ ARMS |= {"sparse_replay": replace(ARMS["grpo_sparse"], replay=True)}
 ARMS |= {"sparse_chosen": replace(ARMS["sparse_replay"], chosen_only=True)}
 ARMS |= {"sparse_tenth_replay": replace(ARMS["sparse_tenth"], replay=True)}
 ARMS |= {"muon_tenth": replace(ARMS["sparse_tenth"], optimizer="muon")}
-ARMS |= {name: replace(ARMS["sparse_tenth"], learns=name) for name in ("gap_gated", "dagger", "hindsight")}
+ARMS |= {
+    name: replace(ARMS["sparse_tenth"], learns=name) for name in ("gap_gated", "dagger", "dagger_right", "hindsight")
+}
 
 
 class ArmTrainer(EtudeTrainer):

@@ -1,7 +1,8 @@
 """Arms of PREREGISTERED_NEXT.md: another gate, another teacher or another use of hints in the channel of distillation.
 
 ``gap_gated``: the gate of SDAR (arXiv:2605.15155) on the divergence of each token. ``dagger``: a scripted teacher acts,
-without a hint, in the states that the student reached (arXiv:2605.12913). ``hindsight``: failed episodes are played
+without a hint, in the states that the student reached (arXiv:2605.12913); ``dagger_right``, which is not registered,
+has a teacher without faults. ``hindsight``: failed episodes are played
 again with a hint that was written after them, and those that succeed are learned without it (arXiv:2605.11556).
 """
 
@@ -32,9 +33,9 @@ from etude.trainers.rollouts.rollout import Rollout
 
 BETA = 5.0
 """Sharpness of the gate: the default of SDAR's code."""
-ACCURACY = 0.9
-"""Probability that the scripted teacher is right: that of the best of experiment B's teachers."""
-IMITATING = ("dagger", "hindsight")
+ACCURACY = {"dagger": 0.9, "dagger_right": 1.0}
+"""Probability that the scripted teacher of an arm is right; 0.9 is that of the best of experiment B's teachers."""
+IMITATING = (*ACCURACY, "hindsight")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class NextTrainer(ArmTrainer):
         if self.arm.learns not in IMITATING:
             return super()._distillation_loss(model, inputs)
         examples = self._scaffolded
-        if self.arm.learns == "dagger":
+        if self.arm.learns in ACCURACY:
             played = [row.rollout for row in ScoredBatch.from_inputs(inputs).rows]
             examples = [example for rollout in played for example in self._relabelled(rollout)]
         self.record_metric("imitation/examples", len(examples))
@@ -96,7 +97,7 @@ class NextTrainer(ArmTrainer):
         """Return the teacher's call in the state before a turn; it depends on that state alone."""
         earlier = turns_before(rollout, turn)
         rng = random.Random(f"dagger {rollout.task_id} {rollout.ids[: rollout.turns[turn].start]}")
-        if rng.random() < ACCURACY:
+        if rng.random() < ACCURACY[self.arm.learns]:
             return self._knows.right(rollout.task_id, earlier)
         return self._knows.wrong(rollout.task_id, earlier, rng)
 
