@@ -109,10 +109,13 @@ def test_sharded_weights_and_adapters_learn_what_one_process_learns(
 ) -> None:
     """FSDP2 on two processes, and HSDP on four, with two copies of the weights. All three channels have a weight."""
     model = base(tmp_path / "base")
+    rounding = 1e-3 if "optimizer" in tables else 1e-4  # Muon iterates in bfloat16
     one = train(tmp_path / "one", model, drill_url, world=1, micro=8, **tables)
     for world, micro, more in worlds:
         assert_alike(
-            one, train(tmp_path / f"{world}{micro}{bool(more)}", model, drill_url, world, micro, **tables, **more)
+            one,
+            train(tmp_path / f"{world}{micro}{bool(more)}", model, drill_url, world, micro, **tables, **more),
+            rounding,
         )
 
 
@@ -163,7 +166,9 @@ def test_number_of_processes_changes_nothing_when_dapo_replaces_different_groups
 
 
 def assert_alike(
-    one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict[str, Any]], dict[str, Any]]
+    one: tuple[list[dict[str, Any]], dict[str, Any]],
+    two: tuple[list[dict[str, Any]], dict[str, Any]],
+    rounding: float = 1e-4,
 ) -> None:
     for row, other in zip(one[0], two[0], strict=True):
         assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
@@ -171,7 +176,7 @@ def assert_alike(
         counts = {name for name in {*row, *other} if name.startswith("episodes/") or name in COUNTS}
         assert {name: row.get(name) for name in counts} == {name: other.get(name) for name in counts}
         for name in ("distillation/divergence", "distillation/teacher_gain", "distillation/loss", *REPLAY_METRICS):
-            assert row[name] == pytest.approx(other[name], rel=1e-4, abs=1e-6)
+            assert row[name] == pytest.approx(other[name], rel=rounding, abs=1e-6)
     assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5
 
 
