@@ -1,10 +1,10 @@
 """Forgetting: family A, then family B, by SFT on demonstrations, GRPO or self-distillation (SDFT).
 
-    python research/continual/study.py --base DIR --out research/continual [--seeds 3]
+    python research/continual/study.py --base DIR/2 --out research/continual [--seeds 3]
     python research/continual/study.py --out research/continual --print
 
-``research/effort/base.py`` makes the base; weights on the way go to the folder ``continual`` beside it. Rows go to
-OUT/rows.jsonl; a run that is there is not made again. ``--print`` prints the tables of RESULTS.md from the rows.
+``research/effort/base.py`` makes the base in DIR/2; weights on the way go to DIR/continual. Rows go to OUT/rows.jsonl;
+a run that is there is not made again. ``--print`` prints the tables of RESULTS.md from the rows.
 PREREGISTERED.md has the protocol.
 """
 

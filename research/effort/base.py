@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from etude.research.effort.dialogues import dialogues
+from etude.research.effort.dialogues import FAMILIES, LEVELS, dialogues
 from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 from etude.trainers.recipe.recipe import Sizes
 from etude.trainers.tiny_models.dialogues import encode
@@ -26,8 +26,11 @@ START = Path(__file__).parents[2] / "recipes" / "drill_base"
 TEMPLATE = {"enable_thinking": False}
 """Arguments of the chat template, as for the base of the demo."""
 RATE = 6e-4
-ROUNDS = (150, 350)
-"""Steps of each round. A round has a warm-up, a cosine, and dialogues of its own; its number is their seed."""
+ROUNDS = ((150, LEVELS), (350, LEVELS), (200, FAMILIES))
+"""Steps and dialogues of each round, which has a warm-up and a cosine; its number is the seed of its dialogues.
+
+The study of effort starts from round 1, the study of forgetting from round 2.
+"""
 
 
 def make(folder: Path, first: int = 0) -> None:
@@ -41,11 +44,12 @@ def make(folder: Path, first: int = 0) -> None:
 
 def pretrain_round(start: Path, folder: Path, number: int) -> list[float]:
     """Pretrain the weights in ``start`` for one round, save them to ``folder``, and return the losses."""
-    sizes, began = Sizes(copying=0, reading=0, steps=ROUNDS[number], learning_rate=RATE), time.monotonic()
+    (steps, mix), began = ROUNDS[number], time.monotonic()
+    sizes = Sizes(copying=0, reading=0, steps=steps, learning_rate=RATE)
     tokenizer = AutoTokenizer.from_pretrained(START)
     model: Any = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
     chat = TemplateChat(tokenizer, never_samples, arguments=TEMPLATE)
-    rows = [encode(row, chat, tokenizer) for row in dialogues(sizes.steps * sizes.batch, number)]
+    rows = [encode(row, chat, tokenizer) for row in dialogues(steps * sizes.batch, number, mix)]
 
     def progress(phase: str, step: int, steps: int) -> None:
         if step % 25 == 0:
@@ -60,7 +64,7 @@ def pretrain_round(start: Path, folder: Path, number: int) -> list[float]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="Folder of the rounds; the base is the last one.")
+    parser.add_argument("--out", type=Path, required=True, help="Folder of the rounds, 0 to 2.")
     parser.add_argument("--first", type=int, default=0, help="First round; earlier ones are in the folder.")
     options = parser.parse_args()
     make(options.out, options.first)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from etude.environments.drill.session import DrillSession
@@ -21,8 +21,10 @@ from etude.environments.drill.words import READING
 
 Row = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
-MIX = (("verbs", 1, 0.25), ("verbs", 2, 0.25), ("verbs", 3, 0.2), ("choose", 1, 0.3))
-"""Family, level and share of the dialogues."""
+Mix = Sequence[tuple[str, int, float]]
+"""Family, level and share of dialogues."""
+LEVELS: Mix = (("verbs", 1, 0.25), ("verbs", 2, 0.25), ("verbs", 3, 0.2), ("choose", 1, 0.3))
+FAMILIES: Mix = (("verbs", 1, 0.4), ("choose", 1, 0.6))
 HINTED, CONFLICTING, FOLLOWED = 0.4, 0.5, 0.99
 """Share of calls with a hint, of hints that name another call than the right one, and of hints that are followed."""
 KNOWN = 0.35
@@ -40,12 +42,12 @@ def hint_text(call: Call) -> str:
     return f"Demonstration of this turn: {json.dumps({'name': call[0], 'arguments': call[1]})}"
 
 
-def dialogues(count: int, seed: int = 0) -> Iterator[Row]:
+def dialogues(count: int, seed: int = 0, mix: Mix = LEVELS) -> Iterator[Row]:
     """Yield ``count`` dialogues in the form of ``tiny_models.dialogues``; the same seed gives the same rows."""
     with asyncio.Runner() as runner:
         for number in range(count):
             rng = random.Random(f"effort dialogue {seed} {number}")
-            (family, level, _), *_ = rng.choices(MIX, [share for *_, share in MIX])
+            (family, level, _), *_ = rng.choices(mix, [share for *_, share in mix])
             name = Name(family, rng.randrange(FIRST_SEED, FIRST_SEED * 10), level)
             yield runner.run(_Player(name, rng).play())
 

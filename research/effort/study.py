@@ -1,10 +1,10 @@
 """Effort against difficulty, before and after training with and without the effort penalty.
 
-    python research/effort/study.py --base DIR --out research/effort [--seeds 3]
+    python research/effort/study.py --base DIR/1 --out research/effort [--seeds 3]
     python research/effort/study.py --out research/effort --print
 
-``base.py`` makes the base. Rows go to OUT/rows.jsonl; a run that is there is not made again. ``--print`` prints the
-tables of RESULTS.md from the rows. PREREGISTERED.md has the protocol.
+``base.py`` makes the base in DIR/1. Rows go to OUT/rows.jsonl; a run that is there is not made again. ``--print``
+prints the tables of RESULTS.md from the rows. PREREGISTERED.md has the protocol.
 """
 
 from __future__ import annotations
