@@ -109,7 +109,7 @@ def test_sharded_weights_and_adapters_learn_what_one_process_learns(
 ) -> None:
     """FSDP2 on two processes, and HSDP on four, with two copies of the weights. All three channels have a weight."""
     model = base(tmp_path / "base")
-    rounding = 1e-3 if "optimizer" in tables else 1e-4  # Muon iterates in bfloat16
+    rounding = 2e-3 if "optimizer" in tables else 1e-4  # Muon iterates in bfloat16
     one = train(tmp_path / "one", model, drill_url, world=1, micro=8, **tables)
     for world, micro, more in worlds:
         assert_alike(
@@ -177,7 +177,7 @@ def assert_alike(
         assert {name: row.get(name) for name in counts} == {name: other.get(name) for name in counts}
         for name in ("distillation/divergence", "distillation/teacher_gain", "distillation/loss", *REPLAY_METRICS):
             assert row[name] == pytest.approx(other[name], rel=rounding, abs=1e-6)
-    assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5
+    assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= rounding / 10
 
 
 # --- one rank stops ----------------------------------------------------------------------------------------------
