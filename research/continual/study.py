@@ -10,7 +10,6 @@ PREREGISTERED.md has the protocol.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ import torch
 
 from etude.research.continual.arms import SdftTrainer, sft, tables_of
 from etude.research.effort.runs import Cell, drills, held_out, learned, mean_interval, measure, prepare
-from etude.research.effort.study import read_rows, run_missing, verdict_of
+from etude.research.effort.study import parse_options, read_rows, run_missing, verdict_of
 
 A, B = "verbs", "choose"
 HELD = 48
@@ -133,16 +132,9 @@ def interval_text(values: Sequence[float]) -> str:
 
 def main() -> None:
     """Make the runs that are missing, or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--print", action="store_true")
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     path = options.out / "rows.jsonl"
     if not options.print:
-        if options.base is None:
-            parser.error("give --base, the folder that research/effort/base.py made")
         torch.set_num_threads(1)
         base, work = options.base, options.base.parent / "continual"
         with drills() as url:

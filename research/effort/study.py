@@ -162,18 +162,24 @@ def verdict_of(low: float, high: float, side: str, bound: float) -> str:
     return "supported" if low > bound else "refuted" if high < bound else "open"
 
 
-def main() -> None:
-    """Make the runs that are missing, or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse_options(description: str | None) -> argparse.Namespace:
+    """Return the options of a study's command; runs need the folder of a base."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
+    if options.base is None and not options.print:
+        parser.error("give --base, a folder that research/effort/base.py made")
+    return options
+
+
+def main() -> None:
+    """Make the runs that are missing, or print the tables."""
+    options = parse_options(__doc__)
     path = options.out / "rows.jsonl"
     if not options.print:
-        if options.base is None:
-            parser.error("give --base, the folder that base.py made")
         torch.set_num_threads(1)
         with drills() as url:
             base = options.base

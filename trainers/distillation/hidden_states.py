@@ -9,7 +9,8 @@ decides that from the model's config and a test on a few ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -178,20 +179,30 @@ def _branch_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tenso
 
     Branches are read from the last to the first, so that the stored keys are only ever cut.
     """
+    cache, rows = DynamicCache(), dict[int, Tensor]()
+    with _evaluating(model):
+        _read(model, ids[: _trunk(sites)], cache)
+        for number in sorted(range(len(sites)), key=lambda number: -sites[number].at):
+            site = sites[number]
+            # The id before the first token predicts it, and must be in the branch.
+            first = site.at if site.hint or site.start > site.at else site.at - 1
+            cache.crop(first - cache.get_seq_length())  # a negative number is removed
+            hidden = _read(model, [*ids[first : site.at], *site.hint, *ids[site.at : site.end]], cache)
+            rows[number] = hidden[-(site.end - site.start) - 1 : -1]
+    return torch.cat([rows[number] for number in range(len(sites))])
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Put a model into evaluation: one that computes activations again stores no keys in training."""
     training = getattr(model, "training", False)
     if training:
-        model.eval()  # a model that computes activations again stores no keys in training
-    cache, rows = DynamicCache(), dict[int, Tensor]()
-    _read(model, ids[: _trunk(sites)], cache)
-    for number in sorted(range(len(sites)), key=lambda number: -sites[number].at):
-        site = sites[number]
-        first = site.at if site.hint or site.start > site.at else site.at - 1  # the id that predicts the first token
-        cache.crop(first - cache.get_seq_length())  # a negative number is removed
-        hidden = _read(model, [*ids[first : site.at], *site.hint, *ids[site.at : site.end]], cache)
-        rows[number] = hidden[-(site.end - site.start) - 1 : -1]
-    if training:
-        model.train()
-    return torch.cat([rows[number] for number in range(len(sites))])
+        model.eval()
+    try:
+        yield
+    finally:
+        if training:
+            model.train()
 
 
 def _read(model: Any, ids: Sequence[int], cache: DynamicCache) -> Tensor:

@@ -193,7 +193,7 @@ def fingerprint(model: Any) -> str:
     """Return a hash of a model's weights, the same for any division over ranks, which must all call it together."""
     sums = []
     for name, value in model.named_parameters():
-        words = {2: torch.int16, 4: torch.int32, 8: torch.int64}[value.dtype.itemsize]
+        words = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.dtype.itemsize]
         divided = value.data if isinstance(value.data, DTensor) else None
         part = value.detach() if divided is None else divided.to_local()
         total = part.contiguous().view(words).sum(dtype=torch.int64)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -100,8 +101,9 @@ def read_config(path: Path) -> Any:
     try:
         table = json.loads(path.read_text("utf-8"))
         return AutoConfig.for_model(table.pop("model_type"), **table)
-    except (OSError, AttributeError, TypeError, ValueError, KeyError) as error:
-        raise RecipeError(f"{path} is not the config.json of a model ({error}); name one") from error
+    except (OSError, AttributeError, TypeError, ValueError, KeyError, StrictDataclassError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RecipeError(f"{path} is not the config.json of a model ({reason}); name one") from error
 
 
 def model_shapes(config: Any, lora: Lora | None = None) -> ModelShapes:

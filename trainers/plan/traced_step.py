@@ -14,11 +14,10 @@ from __future__ import annotations
 import copy
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +26,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
+from ...errors import RecipeError
 from ..adapters import add_adapters
 from ..distillation.divergence import fused_divergence
 from ..distillation.hidden_states import head_of, hidden_states
 from ..recipe.scale import Lora
 from ..sharded.access import causal_model
+from .fake_models import planned_operations, without_values
 from .model_shapes import CHOSEN, EXPERTS
 
 _SITE_TOKENS = 512
@@ -103,15 +104,31 @@ class StorageTracker(TorchDispatchMode):
 
 
 def trace(config: Any, passes: Passes) -> Traced:
-    """Return the memory of the passes of a causal language model with this config."""
-    config = _with_part_of_experts(config, passes.expert_ranks)
+    """Return the memory of the passes of a causal language model with this config.
+
+    Raise RecipeError for a model that cannot be run on tensors without values.
+    """
+    try:
+        return _traced(_phases_of_all_layers(_with_part_of_experts(config, passes.expert_ranks), passes))
+    except RecipeError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160]
+        raise RecipeError(
+            f"the memory of a {config.model_type} model cannot be planned, as its passes do not run without values "
+            f"({type(error).__name__}: {reason}); plan a model of another architecture"
+        ) from error
+
+
+def _phases_of_all_layers(config: Any, passes: Passes) -> list[int]:
+    """Return the phases of a model of any length, from those of two short ones where its last layers are equal."""
     layers = config.get_text_config().num_hidden_layers
     different = _layers_before_equal_ones(config)
     if layers <= different + 3:
-        return _traced(_phases(config, passes))
+        return _phases(config, passes)
     fewer, more = (_phases(_shortened(config, different + extra), passes) for extra in (2, 3))
     missing = layers - different - 3
-    return _traced([high + (high - low) * missing for low, high in zip(fewer, more, strict=True)])
+    return [high + (high - low) * missing for low, high in zip(fewer, more, strict=True)]
 
 
 def _traced(phases: list[int]) -> Traced:
@@ -133,8 +150,8 @@ def _phases(config: Any, passes: Passes) -> list[int]:
     student.train()
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode())
-        stack.enter_context(_operations(passes.gpu))
-        counted = [tensor for model in (student, teacher) if model is not None for tensor in _without_values(model)]
+        stack.enter_context(planned_operations(passes.gpu))
+        counted = [tensor for model in (student, teacher) if model is not None for tensor in without_values(model)]
         ids = torch.zeros(passes.rows, passes.length, dtype=torch.long)
         mask = torch.ones_like(ids)
         tracker = stack.enter_context(StorageTracker([*counted, ids, mask]))
@@ -238,56 +255,3 @@ def _model(config: Any, dtype: torch.dtype, lora: Lora) -> Any:
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
         add_fused_lm_head(model, outputs=("log_probs", "entropy"))
         return add_adapters(model, lora) if lora.rank else model
-
-
-def _without_values(model: nn.Module) -> Iterator[Tensor]:
-    """Replace the parameters and buffers by fake ones, and yield them with the gradients of those that learn."""
-    replaced: dict[int, tuple[Any, Any]] = {}
-    for module in model.modules():
-        for table in (module._parameters, module._buffers):
-            for name, tensor in table.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in replaced:
-                    replaced[id(tensor)] = (tensor, _fake(tensor))
-                table[name] = replaced[id(tensor)][1]
-    for _, fake in replaced.values():
-        yield fake
-        if fake.grad is not None:
-            yield fake.grad
-
-
-def _fake(tensor: Tensor) -> Tensor:
-    fake = torch.empty(tensor.shape, dtype=tensor.dtype)
-    if not isinstance(tensor, nn.Parameter):
-        return fake
-    parameter = nn.Parameter(fake, requires_grad=tensor.requires_grad)
-    parameter.grad = torch.empty_like(fake) if tensor.requires_grad else None
-    return parameter
-
-
-def _attention_of_one_size(attention: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return an attention that pads values to the size of queries, with which no kernel stores scores."""
-
-    def padded(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-        size = value.shape[-1]
-        wide = nn.functional.pad(value, (0, max(query.shape[-1] - size, 0)))
-        return attention(query, key, wide, **options)[..., :size]
-
-    return padded
-
-
-@contextmanager
-def _operations(gpu: bool) -> Iterator[None]:
-    """Use operations that fake tensors allow and, with ``gpu``, no tensors that a GPU's kernels do without."""
-    import transformers.integrations.moe as experts
-    import trl.kernels.chunked_logprob as head
-
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(experts, "_can_use_grouped_mm", lambda *_: False))
-        for name in ("_forward_tile", "_backward_tile", "_addmm_fp32") if gpu else ():
-            stack.enter_context(mock.patch.object(head, name, lambda *_, **__: None))
-        if gpu:
-            function = nn.functional.scaled_dot_product_attention
-            stack.enter_context(mock.patch.object(nn.functional, function.__name__, _attention_of_one_size(function)))
-        yield

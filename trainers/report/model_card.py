@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..adapters import ADAPTER_CONFIG
 from .metrics_summary import used_channels
 from .run_files import Run, is_run, read_run
 
@@ -22,7 +23,7 @@ def model_card(folder: Path, repo_id: str) -> str:
     Raises TrainingRunError for a run with a damaged file.
     """
     run = read_run(folder.parent) if is_run(folder.parent) else None
-    adapter = (folder / "adapter_config.json").is_file()
+    adapter = (folder / ADAPTER_CONFIG).is_file()
     parts = [
         "\n".join(["---", *_front_matter(run, adapter), "---"]),
         f"# {repo_id.rpartition('/')[2]}",

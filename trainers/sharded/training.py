@@ -45,10 +45,10 @@ class ShardedTraining:
 
     def __init__(self, *, model: Any, args: Any, **options: Any) -> None:
         # transformers refuses checkpoints of a model that it sharded, because it cannot resume them, as we can.
-        args.save_only_model = is_sharded(model)
+        requested, args.save_only_model = args.save_only_model, args.save_only_model or is_sharded(model)
         base: Any = super()
         base.__init__(model=model, args=args, **options)
-        self.args.save_only_model = False
+        self.args.save_only_model = requested
 
     # --- gradients -----------------------------------------------------------------------------------------------
 

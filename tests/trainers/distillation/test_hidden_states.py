@@ -122,6 +122,18 @@ def test_can_pack_is_false_for_every_config_key_that_narrows_attention(narrow: d
     assert not can_pack(tiny)
 
 
+def test_model_in_training_is_left_so_when_a_branch_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = model("qwen3").train()
+
+    def fail(**inputs: Any) -> Any:
+        raise TypeError("no such argument")
+
+    monkeypatch.setattr(tiny.model, "forward", fail)
+    with pytest.raises(TypeError, match="no such argument"):
+        teacher_rows(tiny, IDS, SITES, packed=True)
+    assert tiny.training
+
+
 @pytest.mark.parametrize("name", list(CONFIGS))
 def test_rows_through_the_head_are_the_models_own_logits(name: str) -> None:
     tiny = model(name)

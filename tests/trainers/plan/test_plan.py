@@ -22,7 +22,7 @@ from etude.trainers.muon.sharding.exchange_plan import make_buckets
 from etude.trainers.plan.assumptions import Assumptions
 from etude.trainers.plan.hardware import GPUS
 from etude.trainers.plan.mesh import Mesh, parse_mesh
-from etude.trainers.plan.model_shapes import Parameter, model_shapes
+from etude.trainers.plan.model_shapes import Parameter, model_shapes, read_config
 from etude.trainers.plan.page import changed, plan_of
 from etude.trainers.plan.step import elements_sent, layouts_of, plan_step
 
@@ -220,3 +220,12 @@ def test_sources_that_hold_no_model_are_errors(tmp_path: Path) -> None:
         plan_of(tmp_path / "dense.json", 8, "h100", "context=8", ["length=4"])
     with pytest.raises(RecipeError, match="unknown GPU 'a100'; choose one of h100, h200, b200, gb300"):
         plan_of(tmp_path / "config.json", 1, "a100", "")
+
+
+def test_config_that_contradicts_itself_gets_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    table = {"model_type": "gemma2", "num_hidden_layers": 3, "layer_types": ["full_attention"]}
+    path.write_text(json.dumps(table))
+    with pytest.raises(RecipeError, match=r"config.json is not the config.json of a model \(.*layer_types") as raised:
+        read_config(path)
+    assert "\n" not in str(raised.value)

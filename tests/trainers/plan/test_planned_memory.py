@@ -9,6 +9,7 @@ import pytest
 from helpers.step_memory import measured_peak
 from transformers import AutoConfig
 
+from etude.errors import RecipeError
 from etude.trainers.plan.assumptions import Assumptions
 from etude.trainers.plan.hardware import GIB, GPUS
 from etude.trainers.plan.mesh import Mesh
@@ -180,3 +181,10 @@ def test_adapters_have_fewer_operations_and_sum_only_their_gradients() -> None:
     assert adapted.flops == full.flops * 3 / 4, "frozen weights need no gradient"
     names = {line.name for line in adapted.collectives}
     assert "sum adapters' gradients" in names and "scatter dense gradients" not in names
+
+
+def test_model_whose_passes_do_not_run_without_values_gets_one_line() -> None:
+    config = AutoConfig.for_model("bamba")
+    with pytest.raises(RecipeError, match=r"^the memory of a bamba model cannot be planned, ") as raised:
+        trace(config, Passes(1, 64))
+    assert "\n" not in str(raised.value)
