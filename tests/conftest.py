@@ -48,6 +48,7 @@ NEEDS_TORCH = [
     "trainers/test_distributed.py",
     "trainers/test_gradients.py",
     "trainers/test_injected.py",
+    "trainers/test_launchers.py",
     "trainers/test_peak_memory.py",
     "trainers/test_precision.py",
     "trainers/test_resume.py",
