@@ -101,6 +101,8 @@ FSDP = {"sharding": {"shards": 2}}
         (LORA, [(2, 4, {}), (2, 4, FSDP), (4, 2, FSDP)]),
         ({"optimizer": {"name": "muon"}}, [(2, 4, FSDP)]),
         ({"distillation": {"teacher": "live"}, "safety": {"kl_to_base": 100.0}}, [(2, 4, FSDP)]),
+        ({"distillation": {"teacher": "ema", "rate": 0.5}}, [(2, 4, FSDP), (4, 2, FSDP)]),
+        ({"distillation": {"teacher": "trust_region", "rate": 0.5}, "train": {"gradients_every": 1}}, [(2, 4, FSDP)]),
         ({"objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, [(2, 4, FSDP)]),
     ],
 )
@@ -133,7 +135,9 @@ def test_sharded_model_samples_its_own_turns_in_bfloat16(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tables", [{}, {"optimizer": {"name": "muon"}}, LORA])
+@pytest.mark.parametrize(
+    "tables", [{}, {"optimizer": {"name": "muon"}}, LORA, {"distillation": {"teacher": "ema", "rate": 0.5}}]
+)
 def test_run_resumes_with_another_number_of_processes(tables: dict[str, Any], drill_url: str, tmp_path: Path) -> None:
     model, often = base(tmp_path / "base"), {"train": {"save_every": 1}}
     rows, weights = train(tmp_path / "whole", model, drill_url, 2, 4, **FSDP, **often, **tables)
@@ -175,6 +179,9 @@ def assert_alike(
         assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
         counts = {name for name in {*row, *other} if name.startswith("episodes/") or name in COUNTS}
         assert {name: row.get(name) for name in counts} == {name: other.get(name) for name in counts}
+        measured = {name for name in {*row, *other} if name.startswith("gradient/") or name == "teacher_drift"}
+        for name in measured:
+            assert row[name] == pytest.approx(other[name], rel=10 * rounding, abs=1e-6)
         for name in ("distillation/divergence", "distillation/teacher_gain", "distillation/loss", *REPLAY_METRICS):
             assert row[name] == pytest.approx(other[name], rel=rounding, abs=1e-6)
     assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= rounding / 10

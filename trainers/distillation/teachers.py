@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...errors import RecipeError, UnknownName
 from ...registry import did_you_mean
 from ..rollouts.rollout import Rollout
+from ..sharded.access import own_part, reshard
 from .distill_sites import Site
 from .divergence import Head, fused_divergence
 from .hidden_states import head_of, teacher_rows
@@ -44,7 +45,7 @@ class Teacher:
     coarser type, the average is stored separately, and the teaching model is rounded from it. Raise UnknownName.
 
     ``source`` returns a model with the student's first weights; without it they are copied, except those that the
-    student never changes, which both share.
+    student never changes, which both share. If the student's weights are divided over ranks, it must divide them alike.
 
     ``trust_region`` interpolates weights, and is not the trust-region teacher of SDPO (arXiv:2601.20802), which
     interpolates logits: (1 - ``rate``) x first logits + ``rate`` x current logits, the geometric mean of two
@@ -63,7 +64,7 @@ class Teacher:
     ) -> None:
         if kind not in KINDS:
             raise UnknownName(did_you_mean("teacher", kind, list(KINDS)))
-        self.kind, self.every, self.rate, self._source = kind, every, rate, source or _copy_of
+        self.kind, self.every, self.rate, self.source = kind, every, rate, source or _copy_of
         self._copy: Any = None
         self._first: dict[str, torch.Tensor] = {}
         self._average: dict[str, torch.Tensor] = {}
@@ -73,7 +74,7 @@ class Teacher:
         """Take the student's current weights as the first weights."""
         if self.kind == "live":
             return
-        self._copy = self._source(student)
+        self._copy = self.source(student)
         if self.kind == "frozen":
             self._fingerprint = fingerprint(self._copy)
         if self.kind == "trust_region":
@@ -100,17 +101,18 @@ class Teacher:
     @torch.no_grad()
     def step(self, student: Any, number: int) -> None:
         """Update the teacher after optimizer step ``number``, counted from 1."""
-        if self.kind in ("frozen", "live"):
+        if self.kind in ("frozen", "live") or (self.kind == "periodic" and number % self.every):
             return
-        parameters: dict[str, Any] = dict(self.model(student).named_parameters())
-        if self.kind == "periodic":
-            if number % self.every == 0:
-                for name, value in student.named_parameters():
-                    parameters[name].copy_(value)
-            return
-        for name, value in student.named_parameters():
-            target = self._average.get(name, parameters[name])
-            base = self._first[name] if self.kind == "trust_region" else target
+        copied = self.model(student)
+        reshard(student)
+        reshard(copied)
+        parameters = {name: own_part(value) for name, value in copied.named_parameters()}
+        for name, value in ((name, own_part(value)) for name, value in student.named_parameters()):
+            if self.kind == "periodic":
+                parameters[name].copy_(value)
+                continue
+            target = own_part(self._average[name]) if name in self._average else parameters[name]
+            base = own_part(self._first[name]) if self.kind == "trust_region" else target
             dtype = torch.promote_types(base.dtype, torch.float32)
             target.copy_(torch.lerp(base.to(dtype), value.to(dtype), self.rate))
             if target is not parameters[name]:
@@ -126,6 +128,7 @@ class Teacher:
             return {}
         if self.kind == "frozen":
             return {"fingerprint": self._fingerprint}
+        reshard(self._copy)
         return {"copy": self._copy.state_dict(), "first": self._first, "average": self._average}
 
     def load_state_dict(self, state: dict[str, Any], student: Any) -> None:
@@ -141,12 +144,12 @@ class Teacher:
                 )
         elif state:
             self.start(student)
-            self._copy.load_state_dict(state["copy"])
-            device, average = _device(student), state.get("average") or {}
-            self._first = {name: value.to(device) for name, value in state["first"].items()}
-            self._average = {name: value.to(device) for name, value in average.items()}
+            average = state.get("average") or {}
+            _load(self._copy.state_dict(), state["copy"])
+            _load(self._first, state["first"])
             if self.kind == "ema":
-                self._average = _coarse_in_float32(self._copy) | self._average
+                self._average = _coarse_in_float32(self._copy)
+                _load(self._average, {name: value for name, value in average.items() if name in self._average})
 
 
 class Drift:
@@ -175,8 +178,8 @@ class Drift:
     @torch.no_grad()
     def measure(self, teacher: Any) -> float:
         """Return the mean Jensen-Shannon divergence from the first measurement: 0 at the first, at most log 2."""
-        head = head_of(teacher)
         current = [teacher_rows(teacher, r.ids, sites, packed=False) for r, sites in self._probe]
+        head = head_of(teacher)  # after the passes, which gather it if the weights are divided over ranks
         if self._head is None:
             self._rows, self._head = [rows.cpu() for rows in current], _move_head(head, torch.device("cpu"), copy=True)
             return 0.0
@@ -195,7 +198,7 @@ def fingerprint(model: Any) -> str:
     for name, value in model.named_parameters():
         words = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.dtype.itemsize]
         divided = value.data if isinstance(value.data, DTensor) else None
-        part = value.detach() if divided is None else divided.to_local()
+        part = own_part(value)
         total = part.contiguous().view(words).sum(dtype=torch.int64)
         if divided is not None and divided.placements[-1].is_shard():
             torch.distributed.all_reduce(total, group=divided.device_mesh.get_group(divided.device_mesh.ndim - 1))
@@ -207,6 +210,16 @@ def _copy_of(student: Any) -> Any:
     """Return a copy of a model for reading, which shares the weights that do not learn."""
     shared = {id(parameter): parameter for parameter in student.parameters() if not parameter.requires_grad}
     return copy.deepcopy(student, shared).eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def _load(tensors: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Copy whole stored tensors into those of the same names, which may be divided. Raise KeyError for a new name."""
+    for name, whole in stored.items():
+        target, value = tensors[name], whole.to(tensors[name].device)
+        if isinstance(target, DTensor):
+            value = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+        target.copy_(value)
 
 
 def _coarse_in_float32(model: Any) -> dict[str, torch.Tensor]:

@@ -54,7 +54,7 @@ from ..rollouts.batcher import Batcher
 from ..rollouts.dataset_rows import RESET
 from ..rollouts.rollout import Rollout, Sample
 from ..rollouts.session_pool import SessionPool, play
-from ..sharded.access import causal_model, gathered, is_sharded
+from ..sharded.access import causal_model, gathered, is_sharded, reshard_heads
 from ..sharded.training import ShardedTraining
 from .dynamic_sampling import SampledBatch, exclude_from_rlvr, gather_rewards, play_until_varied
 from .effort import EffortPenalties
@@ -201,16 +201,24 @@ class EtudeTrainer(ShardedTraining, _Base):
             "distillation": self._distillation_loss,
             "replay": self._replay_loss,
         }
+        weights = {name: weight for name in losses if (weight := self._weight(name))}
+        due = len(weights) > 1 and is_due(self, self.parts.gradients_every)
+        in_turn = self.model.training and is_sharded(self.model)
+        around: Any = self._norms.adding if due else nullcontext
+        if due:
+            reshard_heads(self.model)
+            self._norms.begin(weights, self.model)
         terms: dict[str, Tensor] = {}
-        for name, loss in losses.items():
-            if weight := self._weight(name):
-                if self.model.training and is_sharded(self.model):
-                    self.backward_terms(terms)
-                terms[name] = weight * loss(model, inputs)
-        if len(terms) > 1 and is_due(self, self.parts.gradients_every):
+        for name, weight in weights.items():
+            if in_turn:
+                self.backward_terms(terms, around)
+            terms[name] = weight * losses[name](model, inputs)
+        if due and in_turn:
+            self.backward_terms(terms, around)
+        elif due:
             self._norms.add(terms, self.model)
-            if is_last_micro_batch(self):
-                self.record_metrics(self._norms.norms())
+        if due and is_last_micro_batch(self):
+            self.record_metrics(self._norms.norms())
         # Every rank must reach every parameter through the wrapper, even if it has no site.
         start: Any = 0.0 if "rlvr" in terms else _zero_through_model(model, inputs)
         total: Tensor = sum(terms.values(), start)

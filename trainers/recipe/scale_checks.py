@@ -30,11 +30,10 @@ def scale_problems(recipe: Recipe) -> Iterator[str]:
 def _teacher_problems(recipe: Recipe) -> Iterator[str]:
     lora, shards = recipe.lora, recipe.sharding.shards
     kinds = {"ema", "trust_region"} | ({"periodic"} if shards else set())
-    if recipe.channels.distillation.used and (lora.rank or shards) and recipe.distillation.teacher in kinds:
-        reason = "lora.rank" if lora.rank else "sharding.shards"
+    if recipe.channels.distillation.used and lora.rank and recipe.distillation.teacher in kinds:
         yield (
             f'distillation.teacher = "{recipe.distillation.teacher}" averages or copies whole weights, which a run '
-            f'with {reason} does not have; set it to "frozen" or "live"'
+            'with lora.rank does not have; set it to "frozen" or "live"'
         )
     if shards and not lora.rank and recipe.objective.kl == "k3":
         yield (

@@ -155,7 +155,8 @@ def _start_teacher(recipe: Recipe, model: Any, first: Teacher) -> Teacher | None
         return None
     options = recipe.distillation
     frozen = options.teacher == "frozen"
-    teacher = first if frozen else Teacher(options.teacher, every=options.every, rate=options.rate)
+    source = first.source if recipe.sharding.shards else None
+    teacher = first if frozen else Teacher(options.teacher, every=options.every, rate=options.rate, source=source)
     teacher.start(model)
     return teacher
 

@@ -20,6 +20,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -30,6 +33,8 @@ from .callbacks import PolicyMonitor
 
 CHECKPOINTS = "checkpoints"
 STATE = "etude.pt"
+TEACHER = "teacher"
+"""Folder with the state of a moving teacher whose weights are divided over ranks."""
 
 
 def last_checkpoint(out: Path) -> Path | None:
@@ -118,13 +123,17 @@ class StateSaver(TrainerCallback):
         self._teacher, self._replay, self._monitor = teacher, replay, monitor
 
     def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        teacher = self._teacher.state_dict() if self._teacher else {}
+        if _is_divided(teacher):
+            save(teacher, checkpoint_id=folder / TEACHER)
+            teacher = {}
         if state.is_world_process_zero:
             saved = {
-                "teacher": self._teacher.state_dict() if self._teacher else {},
+                "teacher": teacher,
                 "replay": self._replay.state_dict() if self._replay else {},
                 "drift": self._monitor.drift if self._monitor else None,
             }
-            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             torch.save(saved, folder / f"{STATE}.part")
             (folder / f"{STATE}.part").rename(folder / STATE)
 
@@ -136,7 +145,10 @@ class StateSaver(TrainerCallback):
         try:
             # The file holds objects of this package, and comes from the run's own folder.
             saved = torch.load(checkpoint / STATE, weights_only=False, map_location=student.device)
-            if self._teacher:
+            if self._teacher and (checkpoint / TEACHER).is_dir():
+                self._teacher.start(student)
+                load(self._teacher.state_dict(), checkpoint_id=checkpoint / TEACHER)  # in place
+            elif self._teacher:
                 self._teacher.load_state_dict(saved["teacher"], student)
             if self._replay:
                 self._replay.load_state_dict(saved["replay"])
@@ -144,6 +156,11 @@ class StateSaver(TrainerCallback):
                 self._monitor.drift = saved["drift"]
         except (LookupError, AttributeError, ImportError, TypeError, RuntimeError, pickle.UnpicklingError):
             raise RecipeError(f"{checkpoint} was written by another version of Etude; choose another out") from None
+
+
+def _is_divided(teacher: dict[str, Any]) -> bool:
+    """Return whether a teacher's state has weights that are divided over ranks."""
+    return any(isinstance(value, DTensor) for value in teacher.get("copy", {}).values())
 
 
 class Interrupt(TrainerCallback):

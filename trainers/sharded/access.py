@@ -58,6 +58,22 @@ def reshard_heads(model: Any) -> None:
         module.reshard()
 
 
+def reshard(model: Any) -> None:
+    """Divide all modules of a model again, which forward passes without gradients may have left whole.
+
+    It does nothing to a model that is not sharded.
+    """
+    for module in causal_model(model).modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """Return this rank's part of a tensor, detached and in the same memory; all of one that is not divided."""
+    data = tensor.detach()
+    return data.to_local() if isinstance(data, DTensor) else data
+
+
 def whole(tensor: Tensor) -> Tensor:
     """Return a tensor without divisions; for a divided one, all ranks must call it together."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

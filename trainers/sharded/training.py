@@ -9,7 +9,7 @@ methods here replace those steps. The optimizer's state is written by torch's di
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +61,17 @@ class ShardedTraining:
             _average(_replicated(self.model))
         return loss
 
-    def backward_terms(self, terms: dict[str, Tensor]) -> None:
+    def backward_terms(self, terms: dict[str, Tensor], around: Callable[[str], Any] = nullcontext) -> None:
         """Run the backward pass of terms of the loss, scaled as the loss will be, and leave them without a graph.
 
         Their gradients are divided over the ranks, and their activations freed, before the next term makes its own.
+        Each pass runs in the context ``around`` of the term's name.
         """
         for name, term in terms.items():
             if term.requires_grad:
-                self.accelerator.backward(term)
-                reshard_heads(self.model)
+                with around(name):
+                    self.accelerator.backward(term)
+                    reshard_heads(self.model)
                 terms[name] = term.detach()
 
     @contextmanager
