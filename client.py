@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Coroutine, Mapping
-from concurrent.futures import Future
+import os
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .errors import BadAddress, ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
+from .loop_thread import LoopThread
 from .models import Episode, Observation, PublicTask, State
 
 if TYPE_CHECKING:
     import httpx
     from websockets.asyncio.client import ClientConnection
 
-T = TypeVar("T")
-
+KEY_VARIABLE = "ETUDE_API_KEY"
+"""Environment variable with the key of servers that need one."""
 MESSAGE_TIMEOUT_S = 1800.0
 """Seconds to wait for one answer: longer than the slowest turn, so that a slow test run does not lose the session."""
 MAX_MESSAGE = 64 << 20
@@ -38,11 +38,21 @@ def _is_local(url: str) -> bool:
 
 
 class Client:
-    """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``."""
+    """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``.
+
+    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY.
+    """
 
     def __init__(
-        self, url: str, *, connect_timeout_s: float = 10.0, message_timeout_s: float = MESSAGE_TIMEOUT_S
+        self,
+        url: str,
+        *,
+        connect_timeout_s: float = 10.0,
+        message_timeout_s: float = MESSAGE_TIMEOUT_S,
+        api_key: str | None = None,
     ) -> None:
+        key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
+        self._headers = {"X-API-Key": key} if key else {}
         self.url = _with_scheme(url, {"ws": "http", "wss": "https"})
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
@@ -53,7 +63,7 @@ class Client:
     async def connect(self) -> Client:
         """Open the session. Raises ConnectionLost when nothing answers. Safe to call again."""
         from websockets.asyncio.client import connect
-        from websockets.exceptions import WebSocketException
+        from websockets.exceptions import InvalidStatus, WebSocketException
 
         if self._socket is not None:
             return self
@@ -67,7 +77,12 @@ class Client:
                 max_size=MAX_MESSAGE,
                 compression=None,
                 proxy=None if _is_local(address) else True,
+                additional_headers=self._headers,
             )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            advice = f"; if it needs an API key, set {KEY_VARIABLE}" if status in (401, 403) else ""
+            raise ServerError(f"{address} refused the connection: HTTP {status}{advice}", f"HTTP_{status}") from None
         except (OSError, TimeoutError, WebSocketException) as error:
             raise ConnectionLost(
                 f"cannot connect to {address} ({error}): is the server running? `etude serve` starts one"
@@ -167,16 +182,22 @@ class Client:
         if self._http is None:
             self._http = httpx.AsyncClient(timeout=self._message_timeout_s, trust_env=not _is_local(self.url))
         try:
-            response = await self._http.get(self.url + path, params=query, headers=headers)
+            response = await self._http.get(self.url + path, params=query, headers={**self._headers, **(headers or {})})
         except httpx.HTTPError as error:
             raise ConnectionLost(f"cannot reach {self.url}{path} ({error})") from error
         if response.is_success:
             return response.json()
-        try:
-            detail = str(response.json().get("detail"))
-        except ValueError:
-            detail = response.text[:200]
+        detail = _detail(response.content) or f"HTTP {response.status_code}"
         raise ServerError(f"{path}: {detail}", f"HTTP_{response.status_code}")
+
+
+def _detail(body: bytes) -> str:
+    """Return what a refusal's body says: ``detail`` of a JSON object, else the start of its text."""
+    text = body.decode("utf-8", "replace")
+    try:
+        return str(json.loads(text)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]
 
 
 class SyncClient:
@@ -239,43 +260,6 @@ def connect(url: str, **options: Any) -> SyncClient:
     except BaseException:
         client.close()
         raise
-
-
-class LoopThread:
-    """Event loop in a separate thread: what was opened on it stays usable from call to call."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="etude-loop", daemon=True)
-        self._thread.start()
-
-    @property
-    def running(self) -> bool:
-        """Return whether the loop accepts calls."""
-        return self._thread.is_alive()
-
-    def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``call`` and return its future. Raises ConnectionLost when the loop has been stopped."""
-        if not self.running:
-            call.close()
-            raise ConnectionLost("this client is closed: connect again")
-        return asyncio.run_coroutine_threadsafe(call, self._loop)
-
-    def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Run ``call`` and return its result; an interrupt of the waiting thread cancels it."""
-        future = self.submit(call)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        """Stop the loop and wait for its thread."""
-        if self.running:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
 
 
 def observation_of(data: Mapping[str, Any]) -> Observation:

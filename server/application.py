@@ -13,18 +13,23 @@ from fastapi.responses import JSONResponse
 from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.types import ServerMode
 
+from ..client import KEY_VARIABLE
 from ..environments import openenv as wire
 from ..environments.session import Session
 from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError
 from ..models import DEFAULT_ENVIRONMENT
 from ..monitors.agentic import Judge
+from .access import Access, check_key
 from .guard import MAX_BODY, Guard
+from .metrics import Metrics
+from .routes.operations import add_operations_routes
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
 from .routes.web_page import add_web_page
 from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
+from .watched import WatchedEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +47,7 @@ def create_app(
     http_idle_s: float = HTTP_IDLE_S,
     max_body: int = MAX_BODY,
     penalty: wire.PenaltySettings | None = None,
+    api_key: str = "",
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
@@ -50,7 +56,8 @@ def create_app(
     factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. mode:
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
     which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
-    that may lower rewards; then LLMError is raised where it cannot be asked at all.
+    that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
+    needs (see ``access``); none by default.
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
@@ -62,11 +69,20 @@ def create_app(
     judge, weight = (None, 0.0) if penalty is None or llm is None else (Judge(llm), penalty.weight)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
-        return wire.EtudeEnvironment(
-            task_set, session, tools=tools, archive=archive.add, admit=admit, judge=judge, judge_weight=weight
+        return WatchedEnvironment(
+            task_set,
+            session,
+            tools=tools,
+            archive=archive.add,
+            admit=admit,
+            judge=judge,
+            judge_weight=weight,
+            metrics=metrics,
         )
 
-    server = SessionServer(make, max_sessions=max_sessions or _max_sessions(), http_idle_s=http_idle_s)
+    limit = max_sessions or _max_sessions()
+    metrics = Metrics(lambda: server.active, limit)
+    server = SessionServer(make, max_sessions=limit, http_idle_s=http_idle_s, refused=metrics.refused)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -79,9 +95,11 @@ def create_app(
     app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
+    app.add_middleware(Access, key=check_key(api_key), refused=metrics.refused)
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (SessionCapacityError, 503)):
         app.add_exception_handler(error_type, _answer_with(status))
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive)
+    add_operations_routes(app, task_set, server, metrics)
     add_web_page(app, task_set)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
@@ -96,12 +114,13 @@ def app_from_environment() -> FastAPI:
     """Return the application for ``uvicorn etude.server.app:app``, configured by environment variables.
 
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
-    ETUDE_SANDBOX: sandbox.
+    ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs.
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
     tasks = tasks_of(environment, folder)
-    return create_app(tasks, environment=environment, faults=os.environ.get("ETUDE_FAULTS", ""))
+    faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
+    return create_app(tasks, environment=environment, faults=faults, api_key=api_key)
 
 
 def _max_sessions() -> int:

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..environments.wire_values import holds_more_than, plain
+from .access import request_id
 
 MAX_BODY = 16 << 20
 """Bytes of the largest request body or frame."""
@@ -77,13 +78,15 @@ class Guard:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         frames = _Frames(receive, 2 * self.max_body)
-        idle = False
+        idle, number, connection = False, 0, request_id.get()
 
         async def next_frame() -> Message:
-            nonlocal idle
+            nonlocal idle, number
             idle = True
             while True:
                 message = await frames.next()
+                number += message["type"] == "websocket.receive"
+                request_id.set(f"{connection}.{number}")
                 problem = _problem(message, self.max_body) if message["type"] == "websocket.receive" else None
                 if problem is None:
                     idle = False

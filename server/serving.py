@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import os
 import signal
 import socket
@@ -11,18 +12,27 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from ..client import KEY_VARIABLE
 from ..environments.openenv import PenaltySettings
 from ..errors import HubError, LLMError, TaskSetError, UnknownName
 from .application import create_app
 from .guard import MAX_BODY
+from .log_lines import configure
 from .sources import environment_in, tasks_of
 
+log = logging.getLogger(__name__)
+
+NO_KEY = (
+    "this address is open to the network and needs no key: anyone who reaches it can play episodes on this machine; "
+    f"set {KEY_VARIABLE} (`openssl rand -hex 32`), or listen on 127.0.0.1"
+)
 PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 900.0
 """Seconds without an answer to a ping before a connection is closed: a client may compute for minutes."""
@@ -44,13 +54,15 @@ def serve(
     max_sessions: int | None = None,
     mode: str | None = None,
     penalty: PenaltySettings | None = None,
+    log_format: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
 
     When it is not 0, one line on stderr says why. tasks_dir: default ETUDE_TASKS. environment: default ETUDE_ENV, else
     the one that the tasks name. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address
-    instead of printing it. The other arguments are those of ``create_app``.
+    instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. The API key is in
+    ETUDE_API_KEY. The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -59,6 +71,8 @@ def serve(
     with listener:
         try:
             folder = tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", "")
+            api_key = os.environ.get(KEY_VARIABLE, "")
+            configure(log_format or os.environ.get("ETUDE_LOG") or "text", (api_key,))
             name = environment or os.environ.get("ETUDE_ENV") or environment_in(folder)
             app = create_app(
                 tasks_of(name, folder, knobs),
@@ -69,10 +83,13 @@ def serve(
                 max_sessions=max_sessions,
                 mode=mode,
                 penalty=penalty,
+                api_key=api_key,
             )
         except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))
         bound_host, bound_port = listener.getsockname()[:2]
+        if not api_key and not ip_address(bound_host).is_loopback:
+            log.warning("%s", NO_KEY)
         address = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
         if ready is not None:
             ready(address)

@@ -80,9 +80,13 @@ class SessionServer(HTTPEnvServer):
         *,
         max_sessions: int,
         http_idle_s: float = HTTP_IDLE_S,
+        refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session."""
-        self._make = make
+        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session.
+
+        ``refused`` is called with ``capacity`` when a session is refused.
+        """
+        self._make, self._refused = make, refused
         self._stateless: WeakSet[wire.EtudeEnvironment] = WeakSet()
         super().__init__(
             self._make_stateless,
@@ -97,11 +101,22 @@ class SessionServer(HTTPEnvServer):
         self._closing: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
 
+    @property
+    def active(self) -> int:
+        """Return the number of open sessions."""
+        return len(self._sessions) + sum(environment.open for environment in self._stateless)
+
+    def why_not_ready(self) -> str:
+        """Return why no session can be opened now; empty when one can."""
+        if self._reaper is None:
+            return "stopping"
+        return "" if self.active < self.max_concurrent_envs else "every session is in use"
+
     def check_capacity(self) -> None:
         """Raise SessionCapacityError, which says how to allow more, when every session is in use."""
-        active = len(self._sessions) + sum(environment.open for environment in self._stateless)
-        limit = self.max_concurrent_envs
+        active, limit = self.active, self.max_concurrent_envs
         if active >= limit:
+            self._refused("capacity")
             raise SessionCapacityError(active, limit, f"{active}/{limit} sessions in use, set MAX_CONCURRENT_ENVS")
 
     async def open(self) -> tuple[str, wire.EtudeEnvironment]:
@@ -174,6 +189,7 @@ class SessionServer(HTTPEnvServer):
         """End every session and wait until their sandboxes are removed."""
         if self._reaper is not None:
             self._reaper.cancel()
+            self._reaper = None
         ends = [self._destroy_session(session_id) for session_id in list(self._sessions)]
         await asyncio.gather(*ends, *self._closing, *wire.closing, return_exceptions=True)
         self._executor.shutdown(wait=False)

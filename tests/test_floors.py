@@ -14,6 +14,7 @@ FLOORS = {
     "registry": 0,
     "errors": -1,
     "html_pages": 0,
+    "loop_thread": 0,
     "intervals": 0,
     "parsing_cost": 0,
     "tool_names": 0,

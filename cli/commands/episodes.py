@@ -42,8 +42,11 @@ def serve(
     judge_weight: Annotated[float, typer.Option(min=0, max=1, help="Share of a reward that the judge may take.")] = 0.5,
     base_url: JudgeUrl = OPENAI,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    log: Annotated[
+        str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
+    ] = "text",
 ) -> None:
-    """Serve tasks over OpenEnv until interrupted."""
+    """Serve tasks over OpenEnv until interrupted; every request needs the key in $ETUDE_API_KEY, if it is set."""
     if source is not None and tasks is not None:
         raise typer.BadParameter("TASKS is given too; give one of them", param_hint="--tasks")
     knobs = key_values(knob or [])
@@ -58,6 +61,7 @@ def serve(
         faults=faults,
         knobs=knobs,
         penalty=None if judge is None else _penalty(judge, judge_weight, base_url, api_key_env),
+        log_format=log,
     )
     raise typer.Exit(code)
 

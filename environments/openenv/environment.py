@@ -15,8 +15,8 @@ from openenv.core.env_server.types import Action as OpenEnvAction
 from openenv.core.env_server.types import Observation as OpenEnvObservation
 
 from ... import models
-from ...client import LoopThread
 from ...errors import InfrastructureError, SessionError, UnknownName
+from ...loop_thread import LoopThread
 from ...monitors.agentic import Judge
 from ..annotations import changed_paths
 from ..grading.components import required_components

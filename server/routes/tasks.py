@@ -32,6 +32,8 @@ INDEX: dict[str, Any] = {
         "GET /rows": "the tasks as rows for /seed_session",
         "GET /episodes/EPISODE_ID": "one episode, for the holder of its session's token",
         "GET /health": "whether the server runs",
+        "GET /readyz": "whether it takes new episodes, and why not",
+        "GET /metrics": "counts in Prometheus' text format",
         "GET /docs": "every route with its parameters",
     },
 }

@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from ...client import Client, LoopThread
+from ...client import Client
 from ...errors import ConnectionLost
+from ...loop_thread import LoopThread
 
 T = TypeVar("T")
 

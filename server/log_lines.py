@@ -1,0 +1,64 @@
+"""Log of the server: one line of JSON for each event, without secrets, or plain text."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from typing import Literal, get_args
+
+from .access import request_id
+
+LogFormat = Literal["text", "json"]
+FORMATS: tuple[str, ...] = get_args(LogFormat)
+_SECRET = re.compile(
+    r"(?i)(bearer\s+|x-api-key['\"]?\s*[:=]\s*['\"]?|token['\"]?\s*[:=]\s*['\"]?|api[_-]key['\"]?\s*[:=]\s*['\"]?)([^\s'\",;}]+)"
+)
+_FIELDS = ("session_id", "episode_id", "task_id", "call", "outcome", "end", "reward", "seconds", "reason")
+"""Fields that a record may carry in ``extra``."""
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as JSON: time (UTC), level, logger, message, request_id, the fields of ``extra``, traceback."""
+
+    def __init__(self, secrets: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self._secrets = tuple(secret for secret in secrets if secret)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._clean(record.getMessage()),
+        }
+        if name := request_id.get():
+            line["request_id"] = name
+        line |= {name: getattr(record, name) for name in _FIELDS if getattr(record, name, None) is not None}
+        if record.exc_info:
+            line["traceback"] = self._clean(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+    def _clean(self, text: str) -> str:
+        """Return a text with ``***`` in place of keys and tokens."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _SECRET.sub(r"\1***", text)
+
+
+def configure(log_format: str, secrets: tuple[str, ...] = ()) -> None:
+    """Write the log of Etude and uvicorn to stderr. In JSON, calls are logged too. Raises ValueError."""
+    if log_format not in FORMATS:
+        raise ValueError(f"the log format is {log_format!r}: give {' or '.join(FORMATS)}")
+    if log_format == "text":
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines(secrets))
+    for name, level in (("etude", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)

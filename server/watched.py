@@ -1,0 +1,58 @@
+"""Session whose calls are counted and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from openenv.core.env_server.exceptions import SessionCapacityError
+
+from ..environments import openenv as wire
+from ..errors import SessionError
+from .metrics import Metrics
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class WatchedEnvironment(wire.EtudeEnvironment):
+    """EtudeEnvironment that reports every call to ``metrics``, and logs it with the name of its request.
+
+    Outcomes are ``ok``, ``refused`` (a mistake of the client), ``failed`` (of the machine), ``cut`` (the client left).
+    """
+
+    def __init__(self, *arguments: Any, metrics: Metrics, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._metrics = metrics
+
+    async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
+        name, began, outcome = getattr(call, "__name__", "call").strip("_"), time.monotonic(), "failed"
+        done = False
+        try:
+            result = await super()._alone(call, argument)
+            outcome, done = "ok", bool(getattr(result, "done", False))
+            return result
+        except (SessionError, SessionCapacityError):
+            outcome = "refused"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cut"
+            raise
+        finally:
+            self._report(name, outcome, time.monotonic() - began, done=done)
+
+    def _report(self, name: str, outcome: str, seconds: float, *, done: bool) -> None:
+        self._metrics.called(name, outcome, seconds)
+        standing = self._standing()
+        record = standing.record if standing is not None else None
+        fields: dict[str, Any] = {"call": name, "outcome": outcome, "seconds": round(seconds, 4)}
+        if record is not None:
+            fields |= {"episode_id": record.episode_id, "task_id": record.task_id}
+        if done and record is not None:
+            reward = record.reward.value if record.reward is not None and record.reward.valid else None
+            self._metrics.ended(str(record.end), reward)
+            fields |= {"end": record.end, "reward": reward}
+        log.info("%s %s", name, outcome, extra=fields)
