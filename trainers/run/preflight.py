@@ -105,3 +105,14 @@ def check_vllm_server(url: str, max_ids: int) -> None:
             f"generation.max_ids ({max_ids}) is more than the context of the server at {url} (--max-model-len "
             f"{context}); set it to {context} or less"
         )
+
+
+def served_model(url: str) -> str:
+    """Return the name of the model on a vLLM server. Raise RecipeError for a server without one."""
+    import httpx
+
+    try:
+        models = httpx.get(f"{url.rstrip('/')}/v1/models", timeout=10.0).raise_for_status().json()["data"]
+        return str(models[0]["id"])
+    except (httpx.HTTPError, ValueError, LookupError) as error:
+        raise RecipeError(f"generation.vllm_url: the server at {url} names no model ({error}); {_START_VLLM}") from None
