@@ -56,7 +56,7 @@ class _RememberingFactory:
     """Factory that remembers the session that each thread created last: TRL's loop keeps a session to itself."""
 
     def __init__(self, factory: OwnedSessionFactory) -> None:
-        self._factory, self._of_thread = factory, threading.local()
+        self._factory, self.policy, self._of_thread = factory, factory.policy, threading.local()
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> OwnedSession:
         self._of_thread.session = None
@@ -76,6 +76,8 @@ class _RememberingFactory:
 
 class EpisodeLoop(_Loop):
     """TRL's loops of playing and scoring; ``harness_session_factory`` must return an ``OwnedSessionFactory``."""
+
+    _factory: Any
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)

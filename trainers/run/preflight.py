@@ -44,8 +44,8 @@ def check_machine(recipe: Recipe) -> None:
         raise RecipeError('generation.vllm = "server" works with one process only; set "colocate" for several')
     if recipe.asynchronous.episodes and not _has_gpu():
         raise RecipeError(
-            "asynchronous.episodes needs a GPU, and torch finds none; remove [asynchronous], or install a torch for this "
-            "machine's GPU"
+            "asynchronous.episodes needs a GPU, and torch finds none; remove [asynchronous], or install a torch for "
+            "this machine's GPU"
         )
     if generation.vllm == "server":
         check_vllm_server(generation.vllm_url.rstrip("/"), generation.max_ids)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from helpers.async_runs import WEIGHTS, Recording, Seen
 from helpers.replay_files import pairs_file
 from safetensors.torch import load_file
 
+from etude.errors import ServerError
 from etude.trainers.grpo.scored_batch import ScoredBatch, ScoredRow, attach
 from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.run.records import Result
@@ -112,19 +113,33 @@ def test_episodes_come_through_trls_queue_with_their_ids_logprobs_and_hints(fini
     assert hints >= 4
 
 
-def test_losses_of_a_step_are_those_of_the_synchronous_trainer(finished: Run, tmp_path: Path) -> None:
+def gradients(losses: Iterable[torch.Tensor], model: Any) -> list[torch.Tensor]:
+    """Return the gradient of a sum of losses by every parameter."""
+    return list(torch.autograd.grad(torch.stack(list(losses)).sum(), list(model.parameters())))
+
+
+@pytest.mark.usefixtures("patched")
+def test_loss_and_gradient_of_a_step_are_those_of_the_synchronous_trainer(finished: Run, tmp_path: Path) -> None:
     """The synchronous trainer chooses its own sites of the same episodes; advantages are TRL's of the worker."""
     trainer = async_runs.synchronous(finished.recipe, tmp_path, finished.pairs)
+    again = async_runs.asynchronous(
+        finished.recipe, tmp_path, async_runs.parts(WEIGHTS, async_runs.policy(), finished.pairs)
+    )
     rollouts = [row.rollout for seen in finished.first_step for row in seen.rows]
     sites = trainer._choose_sites(rollouts)
     assert sites == [row.sites for seen in finished.first_step for row in seen.rows] and any(sites)
     weight = sum(site.total_weight for of_rollout in sites for site in of_rollout)
     rows = iter(ScoredRow(rollout, chosen, []) for rollout, chosen in zip(rollouts, sites, strict=True))
+    expected, actual = [], []
     for number, seen in enumerate(finished.first_step):
-        trainer._step = number
+        trainer._step = again._step_microbatches = number
         inputs = async_runs.scored_batch(seen, [next(rows) for _ in seen.rows], weight)
-        assert abs(float(trainer._compute_loss(trainer.model, inputs).detach()) - seen.loss) <= 1e-5
-    assert abs(seen.loss) > 1e-4
+        expected.append(trainer._compute_loss(trainer.model, inputs))
+        actual.append(again.compute_loss(again.model, seen.inputs))
+        assert abs(float(expected[-1].detach()) - seen.loss) <= 1e-5 and abs(seen.loss) > 1e-4
+    pairs = zip(gradients(actual, again.model), gradients(expected, trainer.model), strict=True)
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.usefixtures("patched")
@@ -132,10 +147,9 @@ def test_loss_is_trls_own_when_the_other_channels_have_no_weight(finished: Run, 
     plain = async_runs.asynchronous(finished.recipe, tmp_path)
     off = async_runs.asynchronous(finished.recipe, tmp_path, async_runs.parts({"rlvr": 1.0}, async_runs.policy()))
     for seen in finished.first_step:
-        expected = plain.compute_loss(plain.model, seen.inputs)
-        assert float(off.compute_loss(off.model, seen.inputs)) == float(expected)
-    whole = sum(seen.loss for seen in finished.first_step)
-    assert abs(whole - sum(float(plain.compute_loss(plain.model, seen.inputs)) for seen in finished.first_step)) > 1e-3
+        expected = float(plain.compute_loss(plain.model, seen.inputs).detach())
+        assert float(off.compute_loss(off.model, seen.inputs).detach()) == expected
+        assert abs(expected - seen.loss) > 1e-3  # the run itself had all three channels
 
 
 @pytest.mark.usefixtures("patched")
@@ -176,3 +190,37 @@ def test_plain_passes_read_what_a_model_with_its_own_attention_reads(finished: R
         gradients.append((hidden.detach(), one.model.layers[0].self_attn.q_proj.weight.grad))
     for actual, wanted in zip(*gradients, strict=True):
         torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-6)
+
+
+class LosingItsServer(Recording):
+    """Trainer whose worker fails after the first step, in its first run."""
+
+    lost = False
+
+    def get_batch_samples(self, *arguments: Any) -> Any:
+        if self.state.global_step == 1 and not type(self).lost:
+            type(self).lost = True
+            raise ServerError("the process that plays the episodes has failed")
+        return super().get_batch_samples(*arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("patched")
+def test_run_resumes_after_its_worker_has_failed(verbs_url: str, tmp_path: Path) -> None:
+    pairs, made = pairs_file(tmp_path / "pairs.jsonl"), list[LosingItsServer]()
+
+    def build(*arguments: Any, **options: Any) -> LosingItsServer:
+        made.append(LosingItsServer(*arguments, **options))
+        return made[-1]
+
+    with policy_server.serving(async_runs.policy(), async_runs.erring_first(async_runs.words())) as server:
+        recipe = async_runs.recipe(verbs_url, server.url, tmp_path / "out", pairs)
+        with pytest.raises(ServerError, match="run the same command again to resume after step 1"):
+            run(recipe, trainer=build)
+        state = json.loads((tmp_path / "out/checkpoints/checkpoint-1/rollout_state.json").read_text())
+        result = run(recipe, trainer=build)
+    assert result.ok and (result.steps, result.resumed_from) == (2, 1)
+    assert [seen.step for seen in made[1].seen] == [1, 1]
+    assert made[1].model_version > state["model_version"] and state["prompt_index"] >= 2
+    rows = (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(row)["step"] for row in rows] == [1, 2]
