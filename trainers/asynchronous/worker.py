@@ -8,6 +8,7 @@ them the episode and the version of the policy that played it.
 from __future__ import annotations
 
 import copy
+import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,7 +85,11 @@ class EpisodeLoop(_Loop):
         self._factory = _RememberingFactory(self._factory)
 
     def run(self) -> None:
-        """Play until the trainer stops; samples that it has not taken by then do not delay the end of the process."""
+        """Play until the trainer stops; samples that it has not taken by then do not delay the end of the process.
+
+        Ctrl-C reaches this process too. The trainer ends its step first, for which it needs samples.
+        """
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             super().run()
         finally:

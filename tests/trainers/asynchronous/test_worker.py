@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import queue
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,18 @@ def test_episode_whose_engine_fails_is_carried_as_invalid(world: World) -> None:
     for sample in samples:
         rollout = sample.metrics.played.rollout
         assert not rollout.reward.valid and len(rollout.turns) == 1 and sample.advantage == 0.0
+
+
+def test_ctrl_c_is_left_to_the_trainer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = []
+    monkeypatch.setattr(EpisodeLoop.__mro__[1], "run", lambda loop: handlers.append(signal.getsignal(signal.SIGINT)))
+    before = signal.getsignal(signal.SIGINT)
+    with serving(talking(WORDS, errs_once)) as engine:
+        try:
+            worker(world, engine).loop.run()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    assert handlers == [signal.SIG_IGN]
 
 
 def test_metrics_survive_the_way_to_another_process() -> None:
