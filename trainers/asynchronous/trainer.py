@@ -49,7 +49,7 @@ from .attention import read_plainly, register
 from .worker import Played
 
 _Base: Any = AsyncGRPOTrainer
-_PLAYED = "etude_played"
+PLAYED = "etude_played"
 """Entry of a micro-batch with the origins of its samples, in their order."""
 
 
@@ -62,7 +62,7 @@ class EpisodeCollator:
     def __call__(self, examples: list[Any]) -> dict[str, Any]:
         batch: dict[str, Any] = self._collate(examples)
         (rows,) = examples
-        batch[_PLAYED] = [sample["metrics"].played for row in rows for sample in row.samples]
+        batch[PLAYED] = [sample["metrics"].played for row in rows for sample in row.samples]
         return batch
 
 
@@ -134,7 +134,7 @@ class AsyncEtudeTrainer(ChannelLosses, _Base):
 
     def attach_sites(self, batches: Sequence[dict[str, Any]]) -> None:
         """Choose the sites of a step's episodes and add them to its micro-batches, with the weight of all of them."""
-        samples: list[list[Played]] = [batch.pop(_PLAYED) for batch in batches]
+        samples: list[list[Played]] = [batch.pop(PLAYED) for batch in batches]
         lags = [float(self.model_version - sample.model_version) for batch in samples for sample in batch]
         rollouts = [sample.rollout for batch in samples for sample in batch if sample.rollout is not None]
         if lags:

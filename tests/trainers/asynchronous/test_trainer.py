@@ -20,6 +20,8 @@ from helpers.replay_files import pairs_file
 from safetensors.torch import load_file
 
 from etude.errors import ServerError
+from etude.trainers.asynchronous.trainer import PLAYED
+from etude.trainers.asynchronous.worker import Played
 from etude.trainers.grpo.scored_batch import ScoredBatch, ScoredRow, attach
 from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.run.records import Result
@@ -190,6 +192,22 @@ def test_plain_passes_read_what_a_model_with_its_own_attention_reads(finished: R
         gradients.append((hidden.detach(), one.model.layers[0].self_attn.q_proj.weight.grad))
     for actual, wanted in zip(*gradients, strict=True):
         torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("patched")
+def test_lag_counts_every_sample_and_sites_are_those_of_the_first_row_of_an_episode(
+    finished: Run, tmp_path: Path
+) -> None:
+    trainer = async_runs.asynchronous(finished.recipe, tmp_path, async_runs.parts(WEIGHTS, async_runs.policy()))
+    trainer.model_version = 5
+    rollout = next(row.rollout for seen in finished.trainer.seen for row in seen.rows if row.sites)
+    batches = [{PLAYED: [Played(rollout, 5), Played(None, 5)]}, {PLAYED: [Played(rollout, 2)]}]
+    trainer.attach_sites(batches)
+    assert trainer._metrics["train"]["staleness/mean"] == [1.0] and trainer._metrics["train"]["staleness/max"] == [3.0]
+    scored = [ScoredBatch.from_inputs(batch) for batch in batches]
+    assert [len(one.rows) for one in scored] == [1, 1] and all(row.sites for one in scored for row in one.rows)
+    assert [float(one.site_weight) for one in scored] == [float(scored[0].rows[0].sites[0].total_weight) * 2] * 2
+    assert len(trainer.last_rollouts()) == 2
 
 
 class LosingItsServer(Recording):
