@@ -14,10 +14,21 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from trl.experimental.async_grpo.packing import TREE_ATTENTION, tree_attention
 
+from ...errors import UnsuitableModel
 from ..distillation.hidden_states import READ
 
 _PLAIN = "sdpa"
 """Attention of plain passes. Its masks are those of transformers; a tree has none."""
+
+
+def check_attention(config: Any) -> None:
+    """Raise UnsuitableModel for a config whose attention TRL's trees or our plain passes do not compute."""
+    text = config.get_text_config()
+    others = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
+    if others:
+        raise UnsuitableModel(f"asynchronous training reads no layers of the type {others[0]}; train synchronously")
+    if getattr(text, "attn_logit_softcapping", None):
+        raise UnsuitableModel(f"{text.model_type} caps the logits of its attention; train it synchronously")
 
 
 def register() -> None:

@@ -33,6 +33,7 @@ from ..run.model_loading import LoadableModel, open_model
 from ..run.optimizers import optimizer_arguments
 from ..run.preflight import served_model
 from ..run.records import Progress, WriteDialogues, plan_rl
+from .attention import check_attention
 from .trainer import AsyncEtudeTrainer
 from .worker import EpisodeWorker
 
@@ -55,6 +56,7 @@ def build(
         raise RecipeError(
             "model.name: asynchronous training loads whole weights, but this folder has an adapter; merge it first"
         )
+    check_attention(loadable.config)
     check_memory(recipe, loadable.config)
     replay, warnings = open_replay_channel(loadable)
     served = served_model(recipe.generation.vllm_url)

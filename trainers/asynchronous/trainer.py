@@ -30,6 +30,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import TrainerCallback
 from trl.experimental.async_grpo.async_grpo_trainer import AsyncGRPOTrainer
 
 from ...errors import UnsuitableModel
@@ -66,6 +67,17 @@ class EpisodeCollator:
         return batch
 
 
+class _LastTransfer(TrainerCallback):
+    """Sends the weights of the last step when TRL does not: held-out tasks are played next."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.global_step % args.weight_sync_steps:
+            self._trainer._sync_weight()
+
+
 class AsyncEtudeTrainer(ChannelLosses, _Base):
     """Asynchronous trainer of a policy, on samples of an ``EpisodeWorker``.
 
@@ -93,6 +105,7 @@ class AsyncEtudeTrainer(ChannelLosses, _Base):
         self._transfers = False
         init, self.weight_transfer.init_weight_transfer = self.weight_transfer.init_weight_transfer, self._init_once
         self._init_weight_transfer = init
+        self.add_callback(_LastTransfer(self))
 
     # --- episodes ------------------------------------------------------------------------------------------------
 

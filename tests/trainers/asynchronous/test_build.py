@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import Gemma2Config, Qwen3Config, Qwen3NextConfig
 from trl.experimental.async_grpo import AsyncGRPOConfig
 
-from etude.errors import RecipeError
+from etude.errors import RecipeError, UnsuitableModel
+from etude.trainers.asynchronous.attention import check_attention
 from etude.trainers.asynchronous.build import async_arguments
 from etude.trainers.recipe.load import parse
 from etude.trainers.recipe.recipe import Recipe
@@ -88,6 +90,23 @@ def test_machine_is_refused_in_one_line(
     monkeypatch.setattr(preflight, "_has_gpu", lambda: gpu)
     with pytest.raises(RecipeError, match=message) as caught:
         preflight.check_machine(recipe(generation={"vllm": "server", "vllm_url": "http://127.0.0.1:9"}))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (Gemma2Config(), "gemma2 caps the logits of its attention; train it synchronously"),
+        (Qwen3NextConfig(), "reads no layers of the type linear_attention; train synchronously"),
+        (Qwen3Config(), ""),
+    ],
+)
+def test_attention_that_cannot_be_read_is_refused(config: Any, message: str) -> None:
+    if not message:
+        check_attention(config)
+        return
+    with pytest.raises(UnsuitableModel, match=message) as caught:
+        check_attention(config)
     assert "\n" not in str(caught.value)
 
 

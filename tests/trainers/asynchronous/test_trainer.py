@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import async_runs, policy_server
-from helpers.async_runs import WEIGHTS, Recording, Seen
+from helpers.async_runs import NOWHERE, WEIGHTS, Recording, Seen
 from helpers.replay_files import pairs_file
 from safetensors.torch import load_file
 
@@ -208,6 +208,20 @@ def test_lag_counts_every_sample_and_sites_are_those_of_the_first_row_of_an_epis
     assert [len(one.rows) for one in scored] == [1, 1] and all(row.sites for one in scored for row in one.rows)
     assert [float(one.site_weight) for one in scored] == [float(scored[0].rows[0].sites[0].total_weight) * 2] * 2
     assert len(trainer.last_rollouts()) == 2
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize(("step", "transfers"), [(3, 1), (4, 0)])
+def test_last_weights_are_sent_when_the_run_ends_between_two_transfers(
+    step: int, transfers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = async_runs.recipe(NOWHERE, NOWHERE, tmp_path, tmp_path, asynchronous={"sync_every": 2})
+    trainer = async_runs.asynchronous(made, tmp_path, async_runs.parts(WEIGHTS, async_runs.policy()))
+    sent: list[int] = []
+    monkeypatch.setattr(trainer, "_sync_weight", lambda: sent.append(trainer.state.global_step))
+    trainer.state.global_step = step
+    trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
+    assert sent == [step] * transfers
 
 
 class LosingItsServer(Recording):
