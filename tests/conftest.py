@@ -27,6 +27,7 @@ NEEDS_TORCH = [
     "research/test_error_turns_results.py",
     "research/test_error_turns_s*.py",
     "research/test_muon_pretraining.py",
+    "trainers/asynchronous/test_*.py",
     "trainers/chat/test_*.py",
     "trainers/diloco/test_*.py",
     "trainers/distillation/test_distiller.py",

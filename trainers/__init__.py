@@ -11,8 +11,9 @@
 9. ``sharded/access.py``: models whose weights FSDP2 divides; ``sharded/training.py`` is a trainer's part for them;
    ``adapters.py``: low-rank adapters.
 
-``sft/`` trains on stored episodes instead, ``tiny_models/`` makes models for tests and demos, ``integrations/``
-connects other frameworks, ``engines/`` has the distillation loss for other trainers, ``diloco/`` exchanges parameters
-between distant workers, ``report/`` writes the page of a run, ``distributed.py`` has the collective calls.
+``sft/`` trains on stored episodes instead, ``asynchronous/`` while another process plays, ``tiny_models/`` makes models
+for tests and demos, ``integrations/`` connects other frameworks, ``engines/`` has the distillation loss for other
+trainers, ``diloco/`` exchanges parameters between distant workers, ``report/`` writes the page of a run,
+``distributed.py`` has the collective calls.
 Nothing here imports environments, generators or the server: the trainer meets them through ``etude.client`` only.
 """

@@ -27,7 +27,7 @@ from openenv.core.harness import Message, TrainingTrace
 from ...errors import ChatError, EndpointFailed, EndpointRefused, ServerError
 from ...llm.printable import one_line
 from ..chat.chat_policy import TemplateChat
-from ..rollouts.rollout import rollout
+from ..rollouts.rollout import Rollout, rollout
 from ..rollouts.session_pool import Limits
 from .completions import Completions
 from .episodes import Outcome
@@ -103,6 +103,10 @@ class OwnedSession(EtudeSession):
         entries = [] if self._recorded is None else self._recorded.entries(model, self._name, outcome)
         return TrainingTrace.from_entries(entries)
 
+    def played(self) -> Rollout | None:
+        """Return the turns so far with the outcome of the episode, which must be over; None without a turn."""
+        return None if self._recorded is None else self._recorded.rollout(self._episode.outcome)
+
     def close(self) -> None:
         """End an episode in progress, ungraded, and cancel the wait for it. Idempotent, from any thread."""
         if self._playing is not None:
@@ -117,7 +121,8 @@ class OwnedSession(EtudeSession):
         try:
             if not self._episode.over:
                 sizes = {"max_ids": self._factory.max_ids, "max_turn_ids": self._factory.max_turn_ids}
-                await rollout({}, recorded, recorded, system=self._system, **sizes)
+                played = await rollout({}, recorded, recorded, system=self._system, **sizes)
+                recorded.truncated = played.truncated
         except TimeoutError:
             raise TimeoutError(f"the episode did not end within {limit} s") from None
         except (EndpointRefused, ChatError) as error:

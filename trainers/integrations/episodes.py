@@ -168,6 +168,8 @@ class Episode:
         outcome.findings = list(state.findings)
 
     async def _lose(self, error: ServerError) -> None:
+        if self._client is None:
+            return  # the episode was left meanwhile, which closed its session
         self._void(error)
         if isinstance(error, ServerInfrastructureError) and self._client is not None:
             client, self._client = self._client, None

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...models import Observation, State
+from ...models import Observation, Reward, State
 from ..chat.chat_policy import TemplateChat
 from ..chat.templates import answers_of
-from ..rollouts.rollout import Sample, Written
+from ..rollouts.rollout import Rollout, Sample, Span, Written
 from .episodes import Episode, Outcome
 
 
@@ -41,6 +41,8 @@ class RecordedEpisode:
         self._chat, self._episode, self._first, self._deadline = chat, episode, first, deadline
         self.turns: list[Turn] = []
         self.messages: list[dict[str, Any]] = []
+        self.truncated = False
+        """Whether the policy's context was full before the episode was over."""
         self._begin = 0
 
     # --- rollouts.Chat ------------------------------------------------------------------------------------------
@@ -111,6 +113,33 @@ class RecordedEpisode:
             }
             for number, turn in enumerate(self.turns)
         ]
+
+    def rollout(self, outcome: Outcome) -> Rollout | None:
+        """Return the turns so far as ``rollouts.rollout`` records them; None without a turn."""
+        if not self.turns:
+            return None
+        prompt, last = len(self.turns[0].ids), self.turns[-1]
+        ids = [*last.ids, *last.sample.ids]
+        logprobs, spans = [0.0] * (len(ids) - prompt), list[Span]()
+        for turn in self.turns:
+            start, end = len(turn.ids), len(turn.ids) + len(turn.sample.ids)
+            spans.append(Span(turn.begin, start, end))
+            logprobs[start - prompt : end - prompt] = turn.sample.logprobs
+        valid = outcome.reward is not None
+        return Rollout(
+            task_id=outcome.task_id,
+            episode_id=outcome.episode_id,
+            ids=ids,
+            prompt=prompt,
+            turns=spans,
+            logprobs=logprobs,
+            reward=Reward(value=outcome.reward or 0.0, components=outcome.components, valid=valid),
+            end=outcome.end,
+            truncated=self.truncated,
+            error_turns=list(outcome.error_turns),
+            findings=list(outcome.findings),
+            messages=self.messages,
+        )
 
     def _finish(self, turn: Turn) -> str:
         if not turn.sample.ids or turn.sample.ids[-1] not in self._chat.stops:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from .asynchronous import Asynchronous
 from .effort import Effort
 from .optimizer import Optimizer
 from .scale import Lora, Sharding
@@ -282,6 +283,8 @@ class Recipe(Table):
     """Channel replay-DPO."""
     generation: Generation = Generation()
     """Sampling of turns."""
+    asynchronous: Asynchronous = Asynchronous()
+    """Episodes that are played while the policy learns."""
     safety: Safety = Safety()
     """Limits that stop the run."""
 

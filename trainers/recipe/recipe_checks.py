@@ -9,6 +9,7 @@ from typing import Any
 
 from ...client import Client
 from ...errors import BadAddress
+from .asynchronous_checks import asynchronous_problems
 from .effort import effort_problems, unread_effort
 from .optimizer import Optimizer
 from .recipe import Recipe
@@ -19,7 +20,7 @@ _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 _GROUP_KEYS = ("train.prompts", "train.group", "train.epochs_on_a_batch", "train.gradients_every")
 _ROLLOUT_KEYS = ("environment.tasks", "safety.hack_rate", "safety.suspect_rate", "safety.teacher_drift")
 UNREAD = {
-    "sft": ("objective", "effort", "channels", "distillation", "replay", *_GROUP_KEYS, *_ROLLOUT_KEYS),
+    "sft": ("objective", "effort", "channels", "distillation", "replay", "asynchronous", *_GROUP_KEYS, *_ROLLOUT_KEYS),
     "rl": ("sft", "episodes"),
 }
 """Tables and keys that a stage does not read; a recipe of that stage must not set them."""
@@ -63,6 +64,7 @@ def recipe_problems(recipe: Recipe) -> list[str]:
         *_distillation_problems(recipe),
         *_objective_problems(recipe),
         *effort_problems(recipe.effort, recipe.channels.rlvr.used),
+        *asynchronous_problems(recipe),
     ]
 
 

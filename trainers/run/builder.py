@@ -80,12 +80,12 @@ def build(
     out = Path(recipe.out)
     loadable = open_model(recipe, dialogues, progress)
     check_memory(recipe, loadable.config)
-    replay, warnings = _open_replay(loadable)
+    replay, warnings = open_replay_channel(loadable)
     arguments = GRPOConfig(**grpo_arguments(recipe, out))  # before weights, because it joins the processes
     model = loadable.load_weights()
     inner = causal_model(model)
     first = Teacher("frozen", source=_source_of_first_weights(loadable, model))
-    teacher = _start_teacher(recipe, inner, first)
+    teacher = start_teacher(recipe, inner, first)
     reference = _start_reference(recipe, inner, first)
     if teacher or replay or reference or recipe.safety.kl_to_base:
         check_head(inner)
@@ -93,7 +93,7 @@ def build(
     rows = repeat_shuffled(tasks, max(plan_rl(recipe).episodes // recipe.train.group, len(tasks)), recipe.seed)
     built = (trainer or EtudeTrainer)(
         model,
-        _parts(loadable, url, teacher, replay, reference),
+        parts_of(loadable, url, teacher, replay, reference),
         args=arguments,
         train_dataset=Dataset.from_list(reset_rows(rows)),
         processing_class=loadable.tokenizer,
@@ -124,7 +124,7 @@ def add_callbacks(trainer: Any, recipe: Recipe, saver: StateSaver, progress: Pro
     return callbacks
 
 
-def _open_replay(loadable: LoadableModel) -> tuple[Any, list[str]]:
+def open_replay_channel(loadable: LoadableModel) -> tuple[Any, list[str]]:
     """Return the replay channel, None if it is not used, and warnings about pairs that were left out."""
     recipe = loadable.recipe
     if not recipe.channels.replay.used:
@@ -150,7 +150,8 @@ def _source_of_first_weights(loadable: LoadableModel, model: Any) -> Callable[[A
     return (lambda student: loadable.load_whole()) if loadable.recipe.sharding.shards else None
 
 
-def _start_teacher(recipe: Recipe, model: Any, first: Teacher) -> Teacher | None:
+def start_teacher(recipe: Recipe, model: Any, first: Teacher) -> Teacher | None:
+    """Return the teacher of the distillation, None if the channel is not used; ``first`` has the first weights."""
     if not recipe.channels.distillation.used:
         return None
     options = recipe.distillation
@@ -169,7 +170,10 @@ def _start_reference(recipe: Recipe, model: Any, first: Teacher) -> Teacher | No
     return first
 
 
-def _parts(loadable: LoadableModel, url: str, teacher: Teacher | None, replay: Any, reference: Teacher | None) -> Parts:
+def parts_of(
+    loadable: LoadableModel, url: str, teacher: Teacher | None, replay: Any, reference: Teacher | None = None
+) -> Parts:
+    """Return the parts of the trainer that the recipe describes."""
     recipe = loadable.recipe
     options, generation, channels = recipe.distillation, recipe.generation, recipe.channels
     return Parts(

@@ -42,6 +42,11 @@ def check_machine(recipe: Recipe) -> None:
     # With a server, TRL gathers the requests of all ranks into one, but our ranks have different numbers of turns.
     if generation.vllm == "server" and world_size() > 1:
         raise RecipeError('generation.vllm = "server" works with one process only; set "colocate" for several')
+    if recipe.asynchronous.episodes and not _has_gpu():
+        raise RecipeError(
+            "asynchronous.episodes needs a GPU, and torch finds none; remove [asynchronous], or install a torch for "
+            "this machine's GPU"
+        )
     if generation.vllm == "server":
         check_vllm_server(generation.vllm_url.rstrip("/"), generation.max_ids)
 
@@ -105,3 +110,14 @@ def check_vllm_server(url: str, max_ids: int) -> None:
             f"generation.max_ids ({max_ids}) is more than the context of the server at {url} (--max-model-len "
             f"{context}); set it to {context} or less"
         )
+
+
+def served_model(url: str) -> str:
+    """Return the name of the model on a vLLM server. Raise RecipeError for a server without one."""
+    import httpx
+
+    try:
+        models = httpx.get(f"{url.rstrip('/')}/v1/models", timeout=10.0).raise_for_status().json()["data"]
+        return str(models[0]["id"])
+    except (httpx.HTTPError, ValueError, LookupError) as error:
+        raise RecipeError(f"generation.vllm_url: the server at {url} names no model ({error}); {_START_VLLM}") from None

@@ -119,14 +119,14 @@ def run(
         with lock_run_dir(out) if rank() == 0 else nullcontext():
             progress("loading", 0, 0)
             from ..sft import trainer as sft
-            from . import builder, loop
+            from . import loop
 
             writer = (dialogues or {}).get(recipe.model.make)
             options: dict[str, Any] = {"trainer": trainer, "dialogues": writer, "progress": progress}
             if solved:
                 built = sft.build(recipe, url, solved, **options)
             else:
-                built = builder.build(recipe, url, tasks, **options)
+                built = _build_rl(recipe, url, tasks, **options)
             if rank() == 0:
                 write_json(out / RECIPE, resolved["recipe"])
                 for outdated in (STOPPED, RESULT):
@@ -137,6 +137,16 @@ def run(
                 write_json(out / RESULT, asdict(result))
                 write_report(out)
     return result
+
+
+def _build_rl(recipe: Recipe, url: str, tasks: list[str], **options: Any) -> Any:
+    if recipe.asynchronous.episodes:
+        from ..asynchronous import build as asynchronous
+
+        return asynchronous.build(recipe, url, tasks, **options)
+    from . import builder
+
+    return builder.build(recipe, url, tasks, **options)
 
 
 async def _choose_tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]:

@@ -29,7 +29,7 @@ from helpers.formulas import (
 )
 from helpers.made_up_rollouts import ROOM, Unplayed, made_up, unplayed
 
-from etude.trainers.grpo import trainer as trainer_module
+from etude.trainers.grpo import channels
 from etude.trainers.grpo.objectives import OBJECTIVES
 from etude.trainers.grpo.parts import ChannelWeights
 from etude.trainers.rollouts.rollout import Rollout
@@ -216,7 +216,7 @@ def test_draw_of_sites_over_the_cap_depends_on_the_rollout_and_not_on_its_row(
         draws.setdefault(rollout.task_id, []).append(rng.random())
         return [], Counter[str]()
 
-    monkeypatch.setattr(trainer_module, "choose_sites", choose)
+    monkeypatch.setattr(channels, "choose_sites", choose)
     trainer = unplayed(tmp_path, parts={"channels": ChannelWeights(distillation=lambda share: 1.0)})
     rollouts = [made_up(0.0, task) for task in ("a", "b", "c")]
     trainer._choose_sites(rollouts)

@@ -25,7 +25,7 @@ from etude.trainers.replay.turns.prefixes import State
 from etude.trainers.rollouts.dataset_rows import reset_rows
 from etude.trainers.rollouts.rollout import Sample
 from etude.trainers.rollouts.session_pool import Limits
-from etude.trainers.run.builder import _open_replay
+from etude.trainers.run.builder import open_replay_channel
 from etude.trainers.run.model_loading import LoadableModel
 
 
@@ -106,5 +106,5 @@ def test_channel_has_the_losses_and_the_rate_of_wrong_pairs_of_the_recipe(erred:
     options = {"pairs": str(tmp_path / "pairs.jsonl"), "losses": ["robust"], "weights": [2.0], "flipped": 0.1}
     about = {"model": {"name": "m"}, "environment": {"serve": "drill"}, "channels": {"replay": 1.0}}
     start = SimpleNamespace(recipe=parse({**about, "replay": options}), tokenizer=tokenizer("qwen3"), arguments={})
-    replay, warnings = _open_replay(cast("LoadableModel", start))
+    replay, warnings = open_replay_channel(cast("LoadableModel", start))
     assert (replay.weights, replay.flipped, warnings) == ({"robust": 2.0}, 0.1, [])
