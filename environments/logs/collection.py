@@ -1,0 +1,74 @@
+"""The files that a command names: each recognised by its content, in folders too, with the files that belong to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ...errors import LogError
+from . import LOG_FORMATS
+from .log_file import LogFile
+from .record import LogFormat
+
+SUFFIXES = frozenset((".json", ".jsonl", ".ndjson", ".eval"))
+"""Endings of the files in a folder that may be logs."""
+MAX_FILES = 20_000
+"""Files of one folder that are looked at."""
+
+
+@dataclass(frozen=True)
+class FoundLog:
+    """A file whose format is known."""
+
+    log: LogFile
+    name: str
+    format: LogFormat
+
+
+def logs_of(path: Path, name: str = "") -> list[FoundLog]:
+    """Return the logs at a path, in the format ``name``, or in the one that their content shows.
+
+    In a folder, files of no format are left out; so is what lies beside a trajectory of Harbor, which holds the same
+    episode. Raises LogError when there is none, and UnknownName.
+    """
+    if not path.exists():
+        raise LogError(f"{path} does not exist; name a file or a folder of logs")
+    if not path.is_dir():
+        return _with_companions(_recognised(path, name))
+    found: list[FoundLog] = []
+    for file in islice(_files(path), MAX_FILES):
+        try:
+            found.append(_recognised(file, name))
+        except LogError:
+            continue
+    if not found:
+        raise LogError(f"{path} holds no log of a known format; see `etude list log-formats`")
+    trials = {entry.log.path.parent for entry in found if entry.name == "atif"}
+    return [entry for entry in found if entry.name == "atif" or trials.isdisjoint(entry.log.path.parents)]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(names) if Path(name).suffix in SUFFIXES)
+
+
+def _recognised(path: Path, name: str) -> FoundLog:
+    log = LogFile.open(path)
+    if name:
+        return FoundLog(log, name, LOG_FORMATS.load(name))
+    for candidate in LOG_FORMATS.names_in_order():
+        log_format: LogFormat = LOG_FORMATS.load(candidate)
+        if log_format.matches(log):
+            return FoundLog(log, candidate, log_format)
+    problem = f"is not a log: {log.broken[0]}" if log.broken and not log.sample() else "has no known format"
+    raise LogError(f"{path} {problem}; name one with --format, see `etude list log-formats`")
+
+
+def _with_companions(found: FoundLog) -> list[FoundLog]:
+    """Return a log and the other files of the same log."""
+    others: Sequence[Path] = found.format.companions(found.log.path)
+    return [found, *(FoundLog(LogFile.open(path), found.name, found.format) for path in others if path.is_file())]
