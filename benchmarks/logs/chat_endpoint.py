@@ -66,8 +66,9 @@ def serving(prefix: str = "") -> Iterator[str]:
                 delta = {**message, **({"tool_calls": calls} if calls else {})}
                 chunk = {**whole, "object": "chat.completion.chunk"}
                 chunk["choices"] = [{**whole["choices"][0], "delta": delta}]
-                return self._send("text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
-            self._send("application/json", json.dumps(whole).encode())
+                self._send("text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+            else:
+                self._send("application/json", json.dumps(whole).encode())
 
         def do_GET(self) -> None:
             models = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}

@@ -40,8 +40,19 @@ def main_answers(folder: str) -> list[list[Block]]:
         [text("There is no such tool."), use(2, "Read", file_path=f"{folder}/missing.txt")],
         [use(3, "Bash", command="wc -l missing.txt", description="Count the lines")],
         [use(4, "Bash", description="Count the lines")],
-        [use(5, "Bash", command="wc -l notes.txt", description="Count the lines"), use(6, "Read", file_path=f"{folder}/notes.txt")],
-        [use(7, "Agent", description="List files", prompt="SUBTASK: list the files here.", subagent_type="general-purpose")],
+        [
+            use(5, "Bash", command="wc -l notes.txt", description="Count the lines"),
+            use(6, "Read", file_path=f"{folder}/notes.txt"),
+        ],
+        [
+            use(
+                7,
+                "Agent",
+                description="List files",
+                prompt="SUBTASK: list the files here.",
+                subagent_type="general-purpose",
+            )
+        ],
         [text("notes.txt has 2 lines.")],
     ]
 
@@ -67,7 +78,10 @@ def events(message: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "content_block_start", {"index": index, "content_block": start}
         yield "content_block_delta", {"index": index, "delta": delta}
         yield "content_block_stop", {"index": index}
-    yield "message_delta", {"delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": {"output_tokens": 9}}
+    yield (
+        "message_delta",
+        {"delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": {"output_tokens": 9}},
+    )
     yield "message_stop", {}
 
 
@@ -92,8 +106,14 @@ class Script:
         stop = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
         usage = {"input_tokens": 10, "output_tokens": 9, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
         return {
-            "id": f"msg_{self.count:024d}", "type": "message", "role": "assistant", "model": request.get("model", "scripted"),
-            "content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage,
+            "id": f"msg_{self.count:024d}",
+            "type": "message",
+            "role": "assistant",
+            "model": request.get("model", "scripted"),
+            "content": blocks,
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": usage,
         }
 
 
@@ -126,6 +146,9 @@ def server(script: Script) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
 
+SESSION = "0f0f0f0f-0000-4000-8000-000000000001"
+
+
 def main(program: str, out: Path) -> None:
     folder = Path("/tmp/etude-notes")
     shutil.rmtree(folder, ignore_errors=True)
@@ -134,21 +157,32 @@ def main(program: str, out: Path) -> None:
     with tempfile.TemporaryDirectory() as home, server(Script(str(folder))) as http:
         threading.Thread(target=http.serve_forever, daemon=True).start()
         environment = {
-            "PATH": os.environ["PATH"], "HOME": home, "CLAUDE_CONFIG_DIR": f"{home}/.claude", "IS_SANDBOX": "1",
-            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{http.server_address[1]}", "ANTHROPIC_API_KEY": "scripted",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1",
+            "PATH": os.environ["PATH"],
+            "HOME": home,
+            "CLAUDE_CONFIG_DIR": f"{home}/.claude",
+            "IS_SANDBOX": "1",
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{http.server_address[1]}",
+            "ANTHROPIC_API_KEY": "scripted",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
         }
-        command = [program, "-p", "How many lines has notes.txt?", "--model", "claude-scripted-1", "--permission-mode", "bypassPermissions"]
+        command = [program, "-p", "How many lines has notes.txt?", "--model", "claude-scripted-1"]
+        command += ["--permission-mode", "bypassPermissions", "--session-id", SESSION]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
-        print(done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-        out.mkdir(parents=True, exist_ok=True)
-        for file in sorted(Path(home, ".claude", "projects").rglob("*")):
-            if file.is_file():
-                print(file.relative_to(Path(home, ".claude", "projects")), file.stat().st_size)
-                target = out / file.relative_to(Path(home, ".claude", "projects"))
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, target)
         http.shutdown()
+        if done.returncode:
+            raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+        for project in Path(home, ".claude", "projects").iterdir():
+            for file in project.rglob("*.jsonl"):
+                copy(file, out / file.relative_to(project))
+
+
+def copy(file: Path, target: Path) -> None:
+    """Copy a session file without the lines of the type ``attachment``, which quote the tool's own texts."""
+    lines = file.read_text().splitlines(keepends=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("".join(line for line in lines if json.loads(line).get("type") != "attachment"))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,15 @@ from pathlib import Path
 
 from harbor.agents.installed.claude_code import ClaudeCode
 from harbor.models.task.id import LocalTaskId
-from harbor.models.trajectories import Agent, Observation, ObservationResult, Step, SubagentTrajectoryRef, ToolCall, Trajectory
+from harbor.models.trajectories import (
+    Agent,
+    Observation,
+    ObservationResult,
+    Step,
+    SubagentTrajectoryRef,
+    ToolCall,
+    Trajectory,
+)
 from harbor.models.trial.config import TaskConfig, TrialConfig
 from harbor.models.trial.result import AgentInfo, TrialResult
 from harbor.models.verifier.result import VerifierResult
@@ -26,17 +34,23 @@ from harbor.models.verifier.result import VerifierResult
 def converted(sessions: Path) -> Trajectory:
     """Return the trajectory that Harbor's agent makes of a session of Claude Code."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(sessions, Path(folder, "sessions", "projects"))
-        trajectory = ClaudeCode(logs_dir=Path(folder), model_name="anthropic/claude-scripted-1").convert_trajectory(Path(folder))
+        shutil.copytree(sessions, Path(folder, "sessions", "projects", "notes"))
+        trajectory = ClaudeCode(logs_dir=Path(folder), model_name="anthropic/claude-scripted-1").convert_trajectory(
+            Path(folder)
+        )
         assert trajectory is not None
         return trajectory
 
 
 def step(number: int, source: str, message: str, *calls: tuple[str, str, dict[str, str], str], **more: object) -> Step:
-    made = [ToolCall(tool_call_id=call_id, function_name=name, arguments=arguments) for call_id, name, arguments, _ in calls]
+    made = [
+        ToolCall(tool_call_id=call_id, function_name=name, arguments=arguments) for call_id, name, arguments, _ in calls
+    ]
     results = [ObservationResult(source_call_id=call_id, content=content) for call_id, _, _, content in calls]
     observation = Observation(results=results) if results else None
-    return Step(step_id=number, source=source, message=message, tool_calls=made or None, observation=observation, **more)
+    return Step(
+        step_id=number, source=source, message=message, tool_calls=made or None, observation=observation, **more
+    )
 
 
 def delegation() -> Trajectory:
@@ -50,7 +64,17 @@ def delegation() -> Trajectory:
         steps=[
             step(1, "user", "Count the lines of notes.txt."),
             step(2, "agent", "", ("c1", "shell", {"cmd": "wc -l notes.txt"}, "Missing required argument: command")),
-            step(3, "agent", "", ("c2", "shell", {"command": "wc -l missing.txt"}, "wc: missing.txt: No such file or directory\n\nexit code: 1")),
+            step(
+                3,
+                "agent",
+                "",
+                (
+                    "c2",
+                    "shell",
+                    {"command": "wc -l missing.txt"},
+                    "wc: missing.txt: No such file or directory\n\nexit code: 1",
+                ),
+            ),
             step(4, "agent", "", ("c3", "shell", {"command": "wc -l notes.txt"}, "2 notes.txt\n\nexit code: 0")),
             step(5, "agent", "It has 2 lines."),
         ],
@@ -65,7 +89,13 @@ def delegation() -> Trajectory:
         steps=[
             step(1, "system", "You delegate."),
             step(2, "user", "How many lines has notes.txt?"),
-            Step(step_id=3, source="agent", message="I delegate.", tool_calls=[call], observation=Observation(results=[result])),
+            Step(
+                step_id=3,
+                source="agent",
+                message="I delegate.",
+                tool_calls=[call],
+                observation=Observation(results=[result]),
+            ),
             step(4, "user", "Are you sure?"),
             step(5, "agent", "notes.txt has 2 lines."),
         ],

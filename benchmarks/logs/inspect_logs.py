@@ -19,6 +19,7 @@ from typing import Any
 from inspect_ai import Task, eval  # noqa: A004
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageAssistant, ModelOutput, ModelUsage, get_model
+from inspect_ai.model._call_tools import parse_tool_call
 from inspect_ai.scorer import includes
 from inspect_ai.solver import generate, system_message, use_tools
 from inspect_ai.tool import Tool, tool
@@ -54,8 +55,12 @@ def read_text() -> Tool:
 
 def answer(text: str, *calls: ToolCall) -> ModelOutput:
     output = ModelOutput.from_content("mockllm/model", text, stop_reason="tool_calls" if calls else "stop")
-    output.choices[0].message = ChatMessageAssistant(content=text, tool_calls=list(calls) or None, source="generate", model="mockllm/model")
-    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else tokens are counted with a download
+    output.choices[0].message = ChatMessageAssistant(
+        content=text, tool_calls=list(calls) or None, source="generate", model="mockllm/model"
+    )
+    output.usage = ModelUsage(
+        input_tokens=1, output_tokens=1, total_tokens=2
+    )  # else tokens are counted with a download
     return output
 
 
@@ -64,7 +69,8 @@ def call(number: int, name: str, problem: str | None = None, **arguments: Any) -
 
 
 def answers() -> list[ModelOutput]:
-    broken = 'Error parsing the following tool call arguments:\n\n{"command": "wc -l\n\nError details: Unterminated string starting at: line 1 column 13 (char 12)'
+    written = '{"command": "wc -l'  # parse_tool_call of Inspect says what is wrong with it
+    broken = parse_tool_call("call_2", "shell", written, None).parse_error
     return [
         answer("I look for the notes.", call(1, "search_web", query="notes")),
         answer("", call(2, "shell", broken, command='{"command": "wc -l')),
@@ -84,13 +90,20 @@ def main(out: Path) -> None:
             task = Task(
                 name="notes",
                 dataset=[Sample(id="notes-1", input="How many lines has notes.txt?", target="2 lines")],
-                solver=[system_message("Answer with the tools."), use_tools(shell(), read_text()), generate(tool_calls="loop")],
+                solver=[
+                    system_message("Answer with the tools."),
+                    use_tools(shell(), read_text()),
+                    generate(tool_calls="loop"),
+                ],
                 scorer=includes(),
             )
             model = get_model("mockllm/model", custom_outputs=answers())
             import os
+
             os.chdir(folder)
-            (log,) = eval(task, model=model, log_dir=f"{folder}/logs", log_format=kind, display="none", message_limit=30)
+            (log,) = eval(
+                task, model=model, log_dir=f"{folder}/logs", log_format=kind, display="none", message_limit=30
+            )
             if log.status != "success":
                 raise SystemExit(f"the evaluation ended with {log.status}: {str(log.error)[:300]}")
             written = Path(log.location.removeprefix("file://"))

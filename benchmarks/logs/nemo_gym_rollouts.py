@@ -1,4 +1,4 @@
-"""Rollouts of NeMo Gym 0.4, written by its rollout collection with its simple agent, each server a process on 127.0.0.1.
+"""Rollouts of NeMo Gym 0.4, written by its rollout collection and simple agent, each server a process on 127.0.0.1.
 
     uv venv --python 3.12 TOOL && uv pip install --python TOOL/bin/python nemo-gym==0.4.0
     TOOL/bin/python benchmarks/logs/nemo_gym_rollouts.py OUT
@@ -23,7 +23,12 @@ from typing import Any
 import uvicorn
 from chat_endpoint import FINAL, QUESTION, answers
 from fastapi import FastAPI, Request
-from nemo_gym.base_resources_server import BaseResourcesServerConfig, BaseVerifyRequest, BaseVerifyResponse, SimpleResourcesServer
+from nemo_gym.base_resources_server import (
+    BaseResourcesServerConfig,
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+    SimpleResourcesServer,
+)
 from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.rollout_collection import RolloutCollectionConfig, RolloutCollectionHelper
 from nemo_gym.server_utils import ServerClient
@@ -35,7 +40,9 @@ from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 HOST, HEAD, TOOLS, MODEL, AGENT = "127.0.0.1", 18761, 18762, 18763, 18764
 CONFIG: dict[str, Any] = {
     "head_server": {"host": HOST, "port": HEAD},
-    "notes": {"resources_servers": {"notes": {"host": HOST, "port": TOOLS, "entrypoint": "app.py", "domain": "coding"}}},
+    "notes": {
+        "resources_servers": {"notes": {"host": HOST, "port": TOOLS, "entrypoint": "app.py", "domain": "coding"}}
+    },
     "policy_model": {"responses_api_models": {"scripted": {"host": HOST, "port": MODEL, "entrypoint": "app.py"}}},
     "simple_agent": {"responses_api_agents": {"simple_agent": {"host": HOST, "port": AGENT, "entrypoint": "app.py"}}},
     "global_aiohttp_connector_limit": 10,
@@ -87,18 +94,43 @@ def model_app() -> FastAPI:
         output: list[dict[str, Any]] = []
         if message["content"]:
             text = {"type": "output_text", "text": message["content"], "annotations": []}
-            output.append({"id": f"msg-{number}", "type": "message", "role": "assistant", "status": "completed", "content": [text]})
+            output.append(
+                {
+                    "id": f"msg-{number}",
+                    "type": "message",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [text],
+                }
+            )
         for call in message.get("tool_calls", []):
-            fields = {"id": f"fc-{number}-{call['id']}", "call_id": call["id"], "status": "completed", **call["function"]}
+            fields = {
+                "id": f"fc-{number}-{call['id']}",
+                "call_id": call["id"],
+                "status": "completed",
+                **call["function"],
+            }
             output.append({"type": "function_call", **fields})
         shared = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": asked.get("tools", [])}
-        return {"id": f"resp-{number}", "object": "response", "created_at": 1700000000.0, "model": "scripted", "output": output, **shared}
+        return {
+            "id": f"resp-{number}",
+            "object": "response",
+            "created_at": 1700000000.0,
+            "model": "scripted",
+            "output": output,
+            **shared,
+        }
 
     return app
 
 
 def tool(name: str, argument: str, description: str) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {argument: {"type": "string"}},
+        "required": [argument],
+        "additionalProperties": False,
+    }
     return {"type": "function", "name": name, "description": description, "parameters": schema, "strict": True}
 
 

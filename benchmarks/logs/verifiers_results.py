@@ -1,7 +1,7 @@
 """``results.jsonl`` of verifiers 0.3.1, written by its ``ToolEnv`` against the scripted endpoint.
 
-    uv venv TOOL && uv pip install --python TOOL/bin/python verifiers==0.3.1
-    TOOL/bin/python benchmarks/logs/verifiers_results.py OUT
+uv venv TOOL && uv pip install --python TOOL/bin/python verifiers==0.3.1
+TOOL/bin/python benchmarks/logs/verifiers_results.py OUT
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ async def has_answer(completion: list, answer: str) -> float:
 async def play(url: str, out: Path) -> None:
     rows = Dataset.from_list([{"question": QUESTION, "answer": FINAL}])
     rubric = vf.Rubric(funcs=[has_answer])
-    env = vf.ToolEnv(dataset=rows, eval_dataset=rows, tools=[shell, read_text], max_turns=10, rubric=rubric, system_prompt="Answer with the tools.")
+    env = vf.ToolEnv(
+        dataset=rows,
+        eval_dataset=rows,
+        tools=[shell, read_text],
+        max_turns=10,
+        rubric=rubric,
+        system_prompt="Answer with the tools.",
+    )
     config = vf.ClientConfig(api_base_url=url, api_key_var="SCRIPTED_KEY")
     await env.evaluate(
         client=config, model="scripted", num_examples=1, rollouts_per_example=1, results_path=out, save_results=True

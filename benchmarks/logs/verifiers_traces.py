@@ -31,7 +31,7 @@ id = "notes-taskset"
 harness = {{ id = "null" }}
 runtime = {{ type = "subprocess" }}
 """
-TASKSET = f'''
+TASKSET = f"""
 import verifiers.v1 as vf
 from notes_taskset.tools import NotesToolset
 
@@ -55,7 +55,7 @@ class NotesTaskset(vf.Taskset[NotesTask, NotesConfig]):
         return [NotesTask(NotesData(idx=0, name="notes-1", prompt={QUESTION!r}, answer={FINAL!r}), self.config.task)]
 
 __all__ = ["NotesTaskset"]
-'''
+"""
 TOOLS = '''
 import os
 
@@ -93,7 +93,13 @@ def main(out: Path) -> None:
         (folder / "notes.txt").write_text("one\ntwo\n")
         (folder / "eval.toml").write_text(CONFIG.format(url=url))
         paths = f"{folder / 'packages'}:{here}"
-        environment = {**os.environ, "PYTHONPATH": paths, "SCRIPTED_KEY": "scripted", "HF_HUB_OFFLINE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": paths,
+            "SCRIPTED_KEY": "scripted",
+            "HF_HUB_OFFLINE": "1",
+            "HOME": name,
+        }
         command = [Path(sys.executable).with_name("vf-eval"), "@", folder / "eval.toml", "--no-rich", "-n", "1"]
         command += ["--output-dir", folder / "out"]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -23,7 +23,9 @@ def annotate(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write episodes.jsonl to this folder.")] = (
         Path("runs/annotated")
     ),
-    report: Annotated[Path | None, typer.Option(help="Write the report page of `etude report` to this file too.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report page of `etude report` to this file too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Mark error turns and add hints in logs of other tools, and write them as a run."""

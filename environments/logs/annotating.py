@@ -15,7 +15,7 @@ from ...errors import LogError, RunError, UnwritableRow
 from ..runs.reader import Stored, read_run
 from ..runs.writer import FILE_NAME, row_and_line
 from . import LOG_FORMATS
-from .collection import FoundLog, logs_of
+from .collection import RecognisedLog, logs_of
 from .log_file import LogFile
 from .record import LogEpisode, mapping, tool_schemas
 from .stored import annotated_again, row_of, stored_episode
@@ -75,7 +75,9 @@ class AnnotateReport:
         return not self.unread
 
 
-def annotate_logs(paths: Sequence[Path], out: Path, *, format_name: str = "", tools: Path | None = None) -> AnnotateReport:
+def annotate_logs(
+    paths: Sequence[Path], out: Path, *, format_name: str = "", tools: Path | None = None
+) -> AnnotateReport:
     """Write the episodes of logs with their error turns and hints to ``out``; the same logs may be written again.
 
     ``tools`` is a file of tool schemas for the episodes of logs that hold none. Raises LogError when no episode is
@@ -84,12 +86,12 @@ def annotate_logs(paths: Sequence[Path], out: Path, *, format_name: str = "", to
     if format_name:
         LOG_FORMATS.load(format_name)
     schemas = read_tools(tools) if tools is not None else []
-    found, unread = _found(paths, format_name)
-    files = {str(path) for path in paths} | {str(entry.log.path) for entry in found}
+    logs, unread = _named_logs(paths, format_name)
+    files = {str(path) for path in paths} | {str(entry.log.path) for entry in logs}
     _check_out(out, files)
     writer = _Writer(schemas)
     with _replacement(out / FILE_NAME) as target:
-        summaries = [writer.write(entry, target) for entry in found]
+        summaries = [writer.write(entry, target) for entry in logs]
         if not any(summary.episodes for summary in summaries):
             problems = [*unread, *(summary.problems[0] for summary in summaries if summary.problems)]
             raise LogError(problems[0] if problems else f"{paths[0]} holds no episode; name another log")
@@ -108,16 +110,16 @@ def read_tools(path: Path) -> list[dict[str, Any]]:
     return schemas
 
 
-def _found(paths: Sequence[Path], name: str) -> tuple[list[FoundLog], list[str]]:
+def _named_logs(paths: Sequence[Path], name: str) -> tuple[list[RecognisedLog], list[str]]:
     """Return the logs at the paths, and why there is none at some of them."""
-    found: list[FoundLog] = []
+    logs: list[RecognisedLog] = []
     unread = []
     for path in paths:
         try:
-            found += logs_of(path, name)
+            logs += logs_of(path, name)
         except LogError as error:
             unread.append(str(error))
-    by_path = {entry.log.path.resolve(): entry for entry in reversed(found)}
+    by_path = {entry.log.path.resolve(): entry for entry in reversed(logs)}
     return list(reversed(by_path.values())), unread
 
 
@@ -141,42 +143,42 @@ class _Writer:
         self._ids: Counter[str] = Counter()
         self._samples: Counter[tuple[str, str]] = Counter()
 
-    def write(self, found: FoundLog, target: IO[bytes]) -> FileSummary:
+    def write(self, source: RecognisedLog, target: IO[bytes]) -> FileSummary:
         """Write the episodes of a file and return their summary."""
-        summary = FileSummary(str(found.log.path), found.name)
+        summary = FileSummary(str(source.log.path), source.name)
         try:
-            for number, episode in enumerate(found.format.episodes(found.log)):
+            for number, episode in enumerate(source.format.episodes(source.log)):
                 try:
-                    stored = self._stored(episode, found, number)
+                    stored = self._stored(episode, source, number)
                     target.write(row_and_line(row_of(stored), stored.episode)[1])
                 except (LogError, UnwritableRow) as error:
-                    summary.skip(f"{found.log.path}, {error}")
+                    summary.skip(f"{source.log.path}, {error}")
                 else:
                     summary.add(stored)
         except LogError as error:
             summary.skip(str(error))
-        for problem in found.log.broken:
+        for problem in source.log.broken:
             summary.skip(problem)
         return summary
 
-    def _stored(self, episode: LogEpisode, found: FoundLog, number: int) -> Stored:
+    def _stored(self, episode: LogEpisode, source: RecognisedLog, number: int) -> Stored:
         if episode.stored is not None:
             return annotated_again(episode.stored)
         if not episode.tools:
             episode.tools = self._tools
-        stem = found.log.path.stem
+        stem = source.log.path.stem
         task_id = episode.task_id or (f"{stem}/{number}" if number else stem)
         agent = episode.agent or "unknown"
-        wanted_id = episode.episode_id or task_id
-        about = {"format": found.name, "file": str(found.log.path)}
-        repeated, sample = self._ids[wanted_id], self._samples[agent, task_id]
+        first_id = episode.episode_id or task_id
+        about = {"format": source.name, "file": str(source.log.path)}
+        repeated, sample = self._ids[first_id], self._samples[agent, task_id]
         names = {
             "task_id": task_id,
-            "episode_id": f"{wanted_id}-{repeated + 1}" if repeated else wanted_id,
+            "episode_id": f"{first_id}-{repeated + 1}" if repeated else first_id,
             "agent": agent,
         }
         stored = stored_episode(episode, about, names, sample)
-        self._ids[wanted_id] += 1
+        self._ids[first_id] += 1
         self._samples[agent, task_id] += 1
         return stored
 

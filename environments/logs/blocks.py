@@ -53,7 +53,8 @@ def is_result(block: Mapping[str, Any]) -> bool:
 def result_message(block: Mapping[str, Any]) -> Message:
     """Return a result block as a ``tool`` message with its ``is_error``."""
     content = block.get("content")
-    message: Message = {"role": "tool", "tool_call_id": string(block.get("tool_use_id")), "content": plain_text(content)}
+    call_id = string(block.get("tool_use_id"))
+    message: Message = {"role": "tool", "tool_call_id": call_id, "content": plain_text(content)}
     if isinstance(block.get("is_error"), bool):
         message["is_error"] = block["is_error"]
     if isinstance(content, Mapping):  # the result of a tool of the API's server

@@ -20,7 +20,7 @@ MAX_FILES = 20_000
 
 
 @dataclass(frozen=True)
-class FoundLog:
+class RecognisedLog:
     """A file whose format is known."""
 
     log: LogFile
@@ -28,7 +28,7 @@ class FoundLog:
     format: LogFormat
 
 
-def logs_of(path: Path, name: str = "") -> list[FoundLog]:
+def logs_of(path: Path, name: str = "") -> list[RecognisedLog]:
     """Return the logs at a path, in the format ``name``, or in the one that their content shows.
 
     In a folder, files of no format are left out; so is what lies beside a trajectory of Harbor, which holds the same
@@ -38,16 +38,16 @@ def logs_of(path: Path, name: str = "") -> list[FoundLog]:
         raise LogError(f"{path} does not exist; name a file or a folder of logs")
     if not path.is_dir():
         return _with_companions(_recognised(path, name))
-    found: list[FoundLog] = []
+    logs: list[RecognisedLog] = []
     for file in islice(_files(path), MAX_FILES):
         try:
-            found.append(_recognised(file, name))
+            logs.append(_recognised(file, name))
         except LogError:
             continue
-    if not found:
+    if not logs:
         raise LogError(f"{path} holds no log of a known format; see `etude list log-formats`")
-    trials = {entry.log.path.parent for entry in found if entry.name == "atif"}
-    return [entry for entry in found if entry.name == "atif" or trials.isdisjoint(entry.log.path.parents)]
+    trials = {entry.log.path.parent for entry in logs if entry.name == "atif"}
+    return [entry for entry in logs if entry.name == "atif" or trials.isdisjoint(entry.log.path.parents)]
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -56,19 +56,19 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if Path(name).suffix in SUFFIXES)
 
 
-def _recognised(path: Path, name: str) -> FoundLog:
+def _recognised(path: Path, name: str) -> RecognisedLog:
     log = LogFile.open(path)
     if name:
-        return FoundLog(log, name, LOG_FORMATS.load(name))
+        return RecognisedLog(log, name, LOG_FORMATS.load(name))
     for candidate in LOG_FORMATS.names_in_order():
         log_format: LogFormat = LOG_FORMATS.load(candidate)
         if log_format.matches(log):
-            return FoundLog(log, candidate, log_format)
+            return RecognisedLog(log, candidate, log_format)
     problem = f"is not a log: {log.broken[0]}" if log.broken and not log.sample() else "has no known format"
     raise LogError(f"{path} {problem}; name one with --format, see `etude list log-formats`")
 
 
-def _with_companions(found: FoundLog) -> list[FoundLog]:
+def _with_companions(main: RecognisedLog) -> list[RecognisedLog]:
     """Return a log and the other files of the same log."""
-    others: Sequence[Path] = found.format.companions(found.log.path)
-    return [found, *(FoundLog(LogFile.open(path), found.name, found.format) for path in others if path.is_file())]
+    others: Sequence[Path] = main.format.companions(main.log.path)
+    return [main, *(RecognisedLog(LogFile.open(path), main.name, main.format) for path in others if path.is_file())]

@@ -88,7 +88,7 @@ def number(value: Any) -> float | None:
 
 def numbers(value: Any) -> dict[str, float]:
     """Return the entries of an object whose values are finite numbers."""
-    return {string(name): found for name, item in mapping(value).items() if (found := number(item)) is not None}
+    return {string(name): as_number for name, item in mapping(value).items() if (as_number := number(item)) is not None}
 
 
 def tool_schemas(value: Any) -> list[dict[str, Any]]:

@@ -106,10 +106,7 @@ def _turns_of_text(log: LogEpisode, dialect: str) -> list[Turn]:
     """Return turns whose calls were written as text, with these calls in fields, as the report shows them."""
     turns = []
     for past in hints.read(log.messages, log.tools, dialect):
-        calls = [
-            {"id": call.id, "name": call.name, "arguments": (call.raw or call.problem) if call.problem else call.arguments}
-            for call in past.calls
-        ]
+        calls = [_written_call(call) for call in past.calls]
         results = [
             ToolMessage(tool_call_id=call.id, name=call.name, content=_text(call.body))
             for call in past.calls
@@ -118,6 +115,12 @@ def _turns_of_text(log: LogEpisode, dialect: str) -> list[Turn]:
         notes = [ToolMessage(role="user", content=_text(note)) for note in past.notes]
         turns.append(Turn(action={"content": _text(past.text), "tool_calls": calls}, messages=[*results, *notes]))
     return turns
+
+
+def _written_call(call: hints.PastCall) -> dict[str, Any]:
+    """Return a call with its arguments; those that could not be read stay text."""
+    arguments = (call.raw or call.problem) if call.problem else dict(call.arguments)
+    return {"id": call.id, "name": call.name, "arguments": arguments}
 
 
 def _turns_of_calls(messages: Sequence[Message]) -> tuple[list[Turn], Flags]:
@@ -180,12 +183,12 @@ def _result(message: Message) -> ToolMessage:
 
 def _messages_of(episode: Episode, flags: Any) -> list[Message]:
     """Return the messages of an episode that came from a log, with the flags of its results."""
-    known = flags if isinstance(flags, Mapping) else {}
+    recorded = flags if isinstance(flags, Mapping) else {}
     messages: list[Message] = [{"role": "user", "content": episode.prompt}]
     for number, turn in enumerate(episode.turns):
         messages.append({**turn.action, "role": "assistant"})
         for index, message in enumerate(turn.messages):
-            flag = known.get(f"{number}:{index}")
+            flag = recorded.get(f"{number}:{index}")
             more = {"is_error": flag} if isinstance(flag, bool) else {}
             messages.append({**message.model_dump(), **more})
     return messages

@@ -1,4 +1,4 @@
-"""Session files of Claude Code: lines of JSON for each message, with side chains of sub-agents as their own episodes."""
+"""Session files of Claude Code: lines of JSON; each side chain of a sub-agent is an episode of its own."""
 
 from __future__ import annotations
 

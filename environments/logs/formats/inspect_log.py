@@ -69,9 +69,9 @@ def _scores(sample: Mapping[str, Any]) -> dict[str, float]:
     scores = {}
     for name, score in mapping(sample.get("scores")).items():
         value = mapping(score).get("value")
-        found = _VALUES.get(value) if isinstance(value, str) else number(value)
-        if found is not None:
-            scores[string(name)] = found
+        as_number = _VALUES.get(value) if isinstance(value, str) else number(value)
+        if as_number is not None:
+            scores[string(name)] = as_number
     return scores
 
 

@@ -46,11 +46,11 @@ def _rollout(row: Mapping[str, Any], place: str) -> LogEpisode:
 
 def request_messages(params: Mapping[str, Any]) -> list[Message]:
     """Return the messages of a request of the Responses API: its instructions, then its input."""
-    instructions, given = string(params.get("instructions")), params.get("input")
+    instructions, content = string(params.get("instructions")), params.get("input")
     start: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
-    if isinstance(given, str):
-        return [*start, {"role": "user", "content": string(given)}]
-    return [*start, *messages_of(objects(given))]
+    if isinstance(content, str):
+        return [*start, {"role": "user", "content": string(content)}]
+    return [*start, *messages_of(objects(content))]
 
 
 FORMAT = LogFormat("rollouts of NeMo Gym", matches, episodes)

@@ -119,8 +119,10 @@ def _duration(span: Mapping[str, Any]) -> float:
 
 def _branches(nodes: Sequence[Mapping[str, Any]]) -> Iterator[list[Message]]:
     """Yield the messages of each path to a leaf, without the turns of earlier paths and those that no model wrote."""
-    parents = [parent if type(parent := node.get("parent")) is int and 0 <= parent < index else None
-               for index, node in enumerate(nodes)]
+    parents = [
+        parent if type(parent := node.get("parent")) is int and 0 <= parent < index else None
+        for index, node in enumerate(nodes)
+    ]
     leaves = [index for index in range(len(nodes)) if index not in set(parents)]
     yielded: set[int] = set()
     for leaf in leaves[:MAX_BRANCHES]:
