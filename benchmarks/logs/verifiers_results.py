@@ -26,6 +26,7 @@ async def play(url: str, out: Path) -> None:
     rows = Dataset.from_list([{"question": QUESTION, "answer": FINAL}])
     rubric = vf.Rubric(funcs=[has_answer])
     env = vf.ToolEnv(
+        env_id="notes",
         dataset=rows,
         eval_dataset=rows,
         tools=[shell, read_text],
@@ -46,7 +47,8 @@ def main(out: Path) -> None:
         os.chdir(folder)
         asyncio.run(play(url, Path(folder, "results")))
         out.mkdir(parents=True, exist_ok=True)
-        (out / "results.jsonl").write_bytes(Path(folder, "results", "results.jsonl").read_bytes())
+        for name in ("results.jsonl", "metadata.json"):
+            (out / name).write_bytes(Path(folder, "results", name).read_bytes())
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def _call(
 ) -> CallView:
     """Return a call with its answer; in a log of another tool, the error turns say whether it failed."""
     content = answer or ""
-    kinds = [error.kind for error in errors if error.call_index == index]
+    kinds: list[str] = [error.kind for error in errors if error.call_index == index]
     if is_log:
         status = ", ".join(kinds) or ("" if answer is None else "answered")
         return CallView(index, call, status, bool(kinds), content, kinds, [])

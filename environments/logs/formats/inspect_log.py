@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ....hints.transcript.parsing import read_arguments
 from ..blocks import plain_text, thoughts
 from ..log_file import LogFile
 from ..record import LogEpisode, LogFormat, Message, mapping, number, objects, string, tool_schemas
@@ -105,11 +106,13 @@ def _message(message: Mapping[str, Any], attachments: Mapping[str, Any]) -> Mess
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call; where Inspect could not read the arguments, its description of them stands in their place."""
+    """Return a call; arguments that Inspect could not read stay the text that the model wrote."""
+    arguments: Any = mapping(call.get("arguments"))
     problem = string(call.get("parse_error"))
-    function = call.get("function")
-    arguments = problem or mapping(call.get("arguments"))
-    return {"id": string(call.get("id")), "name": function, "arguments": arguments}
+    if problem:  # Inspect then keeps that text under the name of the tool's first argument
+        written = string(next(iter(arguments.values()), ""))
+        arguments = written if read_arguments(written)[1] else problem
+    return {"id": string(call.get("id")), "name": call.get("function"), "arguments": arguments}
 
 
 FORMAT = LogFormat("logs of Inspect, .eval or .json", matches, episodes)

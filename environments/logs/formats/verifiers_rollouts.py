@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from ....errors import LogError
 from ..log_file import LogFile
 from ..record import LogEpisode, LogFormat, Message, mapping, number, numbers, objects, rows, string, tool_schemas
 
@@ -24,11 +26,21 @@ def matches(log: LogFile) -> bool:
 
 def episodes(log: LogFile) -> Iterator[LogEpisode]:
     """Yield the rollouts."""
+    about = _metadata(log.path)
     for place, row in rows(log):
         if _is_result(row):
-            yield _result(row, place)
+            yield _result(row, place, about)
         for index, trace in enumerate(_traces(row)):
             yield from _trace(trace, place if index == 0 else f"{place}, trace {index}")
+
+
+def _metadata(results: Path) -> Mapping[str, Any]:
+    """Return the ``metadata.json`` beside results, which names the environment and the model; empty without one."""
+    file = results.with_name("metadata.json")
+    try:
+        return mapping(next(iter(LogFile.open(file).sample()), None)) if file.is_file() else {}
+    except LogError:
+        return {}
 
 
 def _is_result(row: Mapping[str, Any]) -> bool:
@@ -40,10 +52,10 @@ def _traces(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [trace for trace in traces if isinstance(trace.get("nodes"), list) and "rewards" in trace]
 
 
-def _result(row: Mapping[str, Any], place: str) -> LogEpisode:
+def _result(row: Mapping[str, Any], place: str, about: Mapping[str, Any]) -> LogEpisode:
     info = mapping(_from_json(row.get("info")))
     tools = tool_schemas(_from_json(row.get("tool_defs"))) or tool_schemas(_from_json(info.get("oai_tools")))
-    task = string(row.get("task"))
+    task = string(row.get("task")) or string(about.get("env_id"))
     error = row.get("error")
     return LogEpisode(
         [*_messages(row.get("prompt"), "user"), *_messages(row.get("completion"), "assistant")],
@@ -51,6 +63,7 @@ def _result(row: Mapping[str, Any], place: str) -> LogEpisode:
         tools=tools,
         task_id="/".join(filter(None, (task, string(row.get("example_id"))))),
         episode_id=string(row.get("trajectory_id")),
+        agent=string(about.get("model")),
         reward=number(row.get("reward")),
         scores=numbers(row.get("metrics")),
         end="error" if error else string(row.get("stop_condition")),
