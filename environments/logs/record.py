@@ -47,10 +47,8 @@ class LogEpisode:
 
 @dataclass(frozen=True)
 class LogFormat:
-    """A format of logs."""
+    """A format of logs; the docstring of its module describes it in `etude list log-formats`."""
 
-    description: str
-    """One sentence for ``etude list log-formats``."""
     matches: Callable[[LogFile], bool]
     """Function that says, from the content alone, whether a file has this format."""
     episodes: Callable[[LogFile], Iterable[LogEpisode]]

@@ -63,8 +63,7 @@ def annotated_again(stored: Stored) -> Stored:
     if stored.log is None:
         errors = annotated(episode)
     else:
-        messages = _messages_of(episode, stored.log.get("flags"))
-        errors = hints.annotate(messages, episode.tools, episode.files, dialect="openai")
+        errors = hints.annotate(messages_of(stored), episode.tools, episode.files, dialect="openai")
     update = episode.model_copy(update={"error_turns": errors})
     return Stored(update, stored.agent, stored.sample, stored.settings, stored.cause)
 
@@ -164,7 +163,7 @@ def _action(message: Message) -> dict[str, Any]:
     old = message.get("function_call")
     if not calls and isinstance(old, Mapping):
         calls = [old]
-    if calls:
+    if calls not in (None, []):
         action["tool_calls"] = calls
     elif "tool" in message:
         action |= {name: message.get(name) for name in ("id", "tool", "arguments") if name in message}
@@ -181,11 +180,14 @@ def _result(message: Message) -> ToolMessage:
     )
 
 
-def _messages_of(episode: Episode, flags: Any) -> list[Message]:
-    """Return the messages of an episode that came from a log, with the flags of its results."""
+def messages_of(stored: Stored) -> list[Message]:
+    """Return the messages of an episode as ``hints`` reads them, those of a log with the flags of its results."""
+    if stored.log is None:
+        return hints.transcript(stored.episode)
+    flags = stored.log.get("flags")
     recorded = flags if isinstance(flags, Mapping) else {}
-    messages: list[Message] = [{"role": "user", "content": episode.prompt}]
-    for number, turn in enumerate(episode.turns):
+    messages: list[Message] = [{"role": "user", "content": stored.episode.prompt}]
+    for number, turn in enumerate(stored.episode.turns):
         messages.append({**turn.action, "role": "assistant"})
         for index, message in enumerate(turn.messages):
             flag = recorded.get(f"{number}:{index}")

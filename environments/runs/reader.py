@@ -52,8 +52,14 @@ class Stored:
 
 
 def stored_episodes(run: Path) -> list[Stored]:
-    """Return the valid episodes of a run; of an episode that was played several times, the last. Raises RunError."""
-    by_key = {stored.key: stored for stored in read_run(run) if stored.valid}
+    """Return the valid episodes of a run; of an episode that was played several times, the last.
+
+    Raises RunError, also for a run that was read from logs of other tools: its results have no status lines.
+    """
+    episodes = list(read_run(run))
+    if any(stored.log is not None for stored in episodes):
+        raise RunError(f"{run} was read from logs of other tools; name a run that `etude run` played")
+    by_key = {stored.key: stored for stored in episodes if stored.valid}
     if not by_key:
         raise RunError(f"{run} holds no valid episode; play some with `etude run --out {run}`")
     return list(by_key.values())

@@ -53,4 +53,4 @@ def _episode(conversation: Conversation) -> LogEpisode:
     )
 
 
-FORMAT = LogFormat("messages of Anthropic's API", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

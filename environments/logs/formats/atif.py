@@ -155,4 +155,4 @@ def _outcome(trial: Mapping[str, Any]) -> tuple[float | None, dict[str, float], 
     return value, rewards, string(mapping(trial.get("exception_info")).get("exception_type"))
 
 
-FORMAT = LogFormat("trajectory.json of Harbor (ATIF), or a folder of trials", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

@@ -127,4 +127,4 @@ def _seconds(lines: Sequence[Line]) -> float:
         return 0.0
 
 
-FORMAT = LogFormat("session files of Claude Code, with their sub-agents", matches, episodes, companions)
+FORMAT = LogFormat(matches, episodes, companions)

@@ -24,4 +24,4 @@ def episodes(log: LogFile) -> Iterator[LogEpisode]:
             yield LogEpisode([], entry.place, stored=stored)
 
 
-FORMAT = LogFormat("episodes.jsonl of `etude run`", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

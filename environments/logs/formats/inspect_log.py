@@ -115,4 +115,4 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": string(call.get("id")), "name": call.get("function"), "arguments": arguments}
 
 
-FORMAT = LogFormat("logs of Inspect, .eval or .json", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

@@ -53,4 +53,4 @@ def request_messages(params: Mapping[str, Any]) -> list[Message]:
     return [*start, *messages_of(objects(content))]
 
 
-FORMAT = LogFormat("rollouts of NeMo Gym", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

@@ -86,13 +86,13 @@ def _conversation(row: Mapping[str, Any], place: str) -> Conversation | None:
     if isinstance(row.get("output"), list) and (row.get("object") == "response" or is_items(row["output"])):
         return Conversation(place, [*request_messages(row), *objects(row["output"])], row)
     spoken = objects(row.get("conversations"))
-    if any(message.get("from") in _SPEAKERS for message in spoken):
+    if any(string(message.get("from")) in _SPEAKERS for message in spoken):
         return Conversation(place, [_spoken(message) for message in spoken], row)
     return None
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
-    return value.get("role") in _ROLES and bool({"content", "tool_calls", "function_call"} & set(value))
+    return string(value.get("role")) in _ROLES and bool({"content", "tool_calls", "function_call"} & set(value))
 
 
 def _is_conversation(value: Any) -> bool:
@@ -104,8 +104,7 @@ def _is_conversation(value: Any) -> bool:
 
 
 def _spoken(message: Mapping[str, Any]) -> Message:
-    speaker = message.get("from")
-    role = _SPEAKERS.get(speaker, "tool") if isinstance(speaker, str) else "user"
+    role = _SPEAKERS.get(string(message.get("from")), "tool")
     return {"role": role, "content": string(message.get("value"))}
 
 
@@ -121,4 +120,4 @@ def _as_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return item if "type" in item else {**item, "type": "message"}
 
 
-FORMAT = LogFormat("chat messages or Responses items of OpenAI", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

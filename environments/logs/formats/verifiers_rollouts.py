@@ -158,4 +158,4 @@ def _branches(nodes: Sequence[Mapping[str, Any]]) -> Iterator[list[Message]]:
             yield messages
 
 
-FORMAT = LogFormat("results.jsonl and traces.jsonl of verifiers", matches, episodes)
+FORMAT = LogFormat(matches, episodes)

@@ -18,7 +18,7 @@ from etude.environments.runs.writer import FILE_NAME
 from etude.errors import LogError, RunError, UnknownName
 
 CHAT = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-SEEDS = range(40)
+SEEDS = range(4)
 Write = Callable[..., Path]
 
 
