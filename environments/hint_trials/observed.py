@@ -63,7 +63,7 @@ class KindMeasure:
 
 
 def measure_run(run: Path) -> list[KindMeasure]:
-    """Return the counts of a run's valid episodes, or of all episodes of one that was read from logs. Raises RunError."""
+    """Return the counts of a run's valid episodes, or of every episode that was read from a log. Raises RunError."""
     episodes = list(read_run(run))
     if not any(stored.log is not None for stored in episodes):
         return measure((stored.episode, stored.shown) for stored in stored_episodes(run))

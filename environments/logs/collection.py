@@ -58,14 +58,17 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _recognised(path: Path, name: str) -> RecognisedLog:
     log = LogFile.open(path)
-    if name:
-        return RecognisedLog(log, name, LOG_FORMATS.load(name))
-    for candidate in LOG_FORMATS.names_in_order():
-        log_format: LogFormat = LOG_FORMATS.load(candidate)
-        if log_format.matches(log):
-            return RecognisedLog(log, candidate, log_format)
-    problem = f"is not a log: {log.broken[0]}" if log.broken and not log.sample() else "has no known format"
-    raise LogError(f"{path} {problem}; name one with --format, see `etude list log-formats`")
+    try:
+        if name:
+            return RecognisedLog(log, name, LOG_FORMATS.load(name))
+        for candidate in LOG_FORMATS.names_in_order():
+            log_format: LogFormat = LOG_FORMATS.load(candidate)
+            if log_format.matches(log):
+                return RecognisedLog(log, candidate, log_format)
+        problem = f"is not a log: {log.broken[0]}" if log.broken and not log.sample() else "has no known format"
+        raise LogError(f"{path} {problem}; name one with --format, see `etude list log-formats`")
+    finally:
+        log.forget()
 
 
 def _with_companions(main: RecognisedLog) -> list[RecognisedLog]:

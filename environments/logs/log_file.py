@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -22,6 +23,8 @@ MAX_JSON = 256 << 20
 """Bytes of a file that is one JSON value."""
 SAMPLE = 64
 """Entries that are read to recognise a format."""
+ARCHIVE_SAMPLE = 2
+"""The same in an archive, whose entries are whole files."""
 MAX_BROKEN = 1000
 """Broken lines that are described; a file with more of them is not read further."""
 
@@ -42,7 +45,8 @@ class LogFile:
     layout: Literal["value", "lines", "archive"]
     broken: list[str] = field(default_factory=list)
     """Descriptions of what the last call of ``entries`` could not read, each with its place."""
-    _value: Any = None
+    _sample: list[Any] | None = None
+    """Values that were read for recognising the format, until ``forget``."""
 
     @classmethod
     def open(cls, path: Path) -> LogFile:
@@ -58,7 +62,7 @@ class LogFile:
             if path.stat().st_size <= MAX_JSON:
                 value, problem = _parsed(path.read_bytes())
                 if not problem:
-                    return cls(path, "value", _value=value)
+                    return cls(path, "value", _sample=[value])
         except OSError as error:
             raise LogError(f"cannot read {path}: {error.strerror}; name a file or a folder of logs") from None
         return cls(path, "lines")
@@ -68,7 +72,7 @@ class LogFile:
         self.broken.clear()
         try:
             if self.layout == "value":
-                yield Entry("the file", self._value)
+                yield Entry("the file", _parsed(self.path.read_bytes())[0])
             elif self.layout == "archive":
                 for place, data in archived_values(self.path):
                     yield from self._entry(place, data)
@@ -78,13 +82,15 @@ class LogFile:
             raise LogError(f"cannot read {self.path}: {error.strerror or error}") from None
 
     def sample(self) -> list[Any]:
-        """Return the first values, for recognising a format. Raises LogError."""
-        values = []
-        for entry in self.entries():
-            values.append(entry.value)
-            if len(values) >= SAMPLE:
-                break
-        return values
+        """Return the first values, for recognising a format; they are kept until ``forget``. Raises LogError."""
+        if self._sample is None:
+            most = ARCHIVE_SAMPLE if self.layout == "archive" else SAMPLE
+            self._sample = [entry.value for entry in islice(self.entries(), most)]
+        return self._sample
+
+    def forget(self) -> None:
+        """Release the values of ``sample``, so that many files can be known at the same time."""
+        self._sample = None
 
     def _lines(self) -> Iterator[Entry]:
         with self.path.open("rb") as source:
