@@ -21,7 +21,7 @@ from ..transcript.tool_schemas import argument_problem, parameters_of, required_
 from . import result_words
 from .drafts import DraftCall, DraftTurn
 from .error_patterns import classify
-from .exit_codes import ExitReport, used_readers
+from .exit_codes import ExitReport, report_after, report_before, used_readers
 from .result_objects import KILLED, exit_status, parse_object, stated_outcome
 
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -187,13 +187,25 @@ def _reported(call: DraftCall, reporter: Reporter | None) -> tuple[Status | None
         return Status("ok", ""), content
     outcome = reporter(content, call.arguments) if reporter is not None else None
     if call.failed and (outcome is None or outcome[0].word == "ok"):
-        outcome = Status("error", line, code=classify(content, call.name, call.arguments), message=line), content
+        outcome = _flagged_exit(call, content) or (
+            Status("error", line, code=classify(content, call.name, call.arguments), message=line),
+            content,
+        )
     if outcome is None:
         return None, content
     status, body = outcome
     if status.code in ("file_not_found", "edit_failed") and role(call.name, call.arguments) == "shell":
         status = replace(status, code="nonzero_exit")
     return status, body
+
+
+def _flagged_exit(call: DraftCall, content: str) -> tuple[Status, str] | None:
+    """Return the exit code in a result that the harness marks as failed; such a harness may report only failures."""
+    if role(call.name, call.arguments) not in ("shell", "code", "tests"):
+        return None
+    reports = (report_before(content), report_after(content))
+    report = next((report for report in reports if report is not None and report.code), None)
+    return None if report is None else (_of_exit(report), report.output)
 
 
 def _certain_problem(call: DraftCall, schemas: Schemas) -> str:

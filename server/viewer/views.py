@@ -123,6 +123,11 @@ class EpisodeView:
         return one_line(str(self.log.get("end") or "") or self.episode.end or "not stated", 80)
 
     @property
+    def has_time(self) -> bool:
+        """Return whether the time of the episode is known: few logs record one."""
+        return self.log is None or self.episode.seconds > 0
+
+    @property
     def origin(self) -> str:
         """Return the format, the file and the place that an imported episode was read from; empty for a played one."""
         parts = [str(self.log.get(name) or "") for name in ("format", "file", "place")] if self.log else []

@@ -7,6 +7,7 @@ Steps that were copied from an earlier trajectory, and steps that no model wrote
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,10 @@ def trial_result(trajectory: Path) -> Mapping[str, Any]:
     for folder in list(trajectory.parents)[:4]:
         file = folder / "result.json"
         if file.is_file():
-            try:
-                values = LogFile.open(file).sample()
-            except LogError:
-                return _NO_TRIAL
-            result = mapping(values[0] if values else None)
-            return result if {"task_name", "trial_name"} <= set(result) else _NO_TRIAL
+            with suppress(LogError):
+                result = mapping(next(iter(LogFile.open(file).sample()), None))
+                if {"task_name", "trial_name"} <= set(result):  # a job has such a file too
+                    return result
     return _NO_TRIAL
 
 
@@ -73,6 +72,7 @@ def _trajectory(
         reward=reward,
         scores=scores,
         end=end,
+        is_cut_by_limit="Timeout" in end,
     )
     for chain in dict.fromkeys(_side_chain(step) for step in steps if _side_chain(step)):
         messages = [message for step in steps if _side_chain(step) == chain for message in _messages(step)]

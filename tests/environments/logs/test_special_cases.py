@@ -123,3 +123,21 @@ def test_hints_are_measured_in_an_annotated_run_and_other_commands_refuse_it(log
     assert (invalid.attempts, invalid.succeeded) == (2, 0)  # the next command of the shell fails too
     with pytest.raises(RunError, match="was read from logs of other tools"):
         stored_episodes(Path(report.out))
+
+
+def test_a_job_of_harbor_has_the_reward_of_each_trial(written: Write, annotate: Any, tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    written("job/result.json", {"n_total_trials": 2})
+    for name, rewards in {"first": {"reward": 0.5, "style": 2}, "second": {"a": 1, "b": 0}}.items():
+        (tmp_path / "job" / name / "agent").mkdir(parents=True)
+        written(f"job/{name}/agent/trajectory.json", trajectory({"source": "user", "message": "go"}, called("x", "y")))
+        written(
+            f"job/{name}/agent/raw.json", [{"role": "user", "content": "go"}, {"role": "assistant", "content": "y"}]
+        )
+        result = {"task_name": name, "trial_name": f"{name}__1", "verifier_result": {"rewards": rewards}}
+        written(f"job/{name}/result.json", {**result, "exception_info": {"exception_type": "AgentTimeoutError"}})
+    report, (first, second) = annotate(tmp_path / "job")
+    assert [summary.format for summary in report.files] == ["atif", "atif"]  # the agent's raw log is the same episode
+    assert first.episode.reward is not None and first.episode.reward.value == 0.5
+    assert (second.episode.reward, second.log["scores"]) == (None, {"a": 1.0, "b": 0.0})
+    assert (first.episode.task_id, first.log["end"], first.episode.end) == ("first", "AgentTimeoutError", "budget")
