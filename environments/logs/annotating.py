@@ -95,7 +95,9 @@ def annotate_logs(
         if not any(summary.episodes for summary in summaries):
             problems = [*unread, *(summary.problems[0] for summary in summaries if summary.problems)]
             raise LogError(problems[0] if problems else f"{paths[0]} holds no episode; name another log")
-    unread += [f"{summary.file} holds no episode" for summary in summaries if not summary.episodes]
+    read = [Path(summary.file) for summary in summaries if summary.episodes]
+    refused = [path for path in paths if path.exists() and not any(path in (file, *file.parents) for file in read)]
+    unread += [f"{path} holds no episode" for path in refused if not any(str(path) in text for text in unread)]
     return AnnotateReport(str(out), summaries, unread)
 
 

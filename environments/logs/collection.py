@@ -41,7 +41,7 @@ def logs_of(path: Path, name: str = "") -> list[RecognisedLog]:
     logs: list[RecognisedLog] = []
     for file in islice(_files(path), MAX_FILES):
         try:
-            logs.append(_recognised(file, name))
+            logs.append(_recognised(file, name, is_named=False))
         except LogError:
             continue
     if not logs:
@@ -56,14 +56,13 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if Path(name).suffix in SUFFIXES)
 
 
-def _recognised(path: Path, name: str) -> RecognisedLog:
+def _recognised(path: Path, name: str, *, is_named: bool = True) -> RecognisedLog:
+    """Return a file with the format ``name``, whose content decides too unless the file itself was named."""
     log = LogFile.open(path)
     try:
-        if name:
-            return RecognisedLog(log, name, LOG_FORMATS.load(name))
-        for candidate in LOG_FORMATS.names_in_order():
+        for candidate in [name] if name else LOG_FORMATS.names_in_order():
             log_format: LogFormat = LOG_FORMATS.load(candidate)
-            if log_format.matches(log):
+            if (name and is_named) or log_format.matches(log):
                 return RecognisedLog(log, candidate, log_format)
         problem = f"is not a log: {log.broken[0]}" if log.broken and not log.sample() else "has no known format"
         raise LogError(f"{path} {problem}; name one with --format, see `etude list log-formats`")

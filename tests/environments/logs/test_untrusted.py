@@ -120,6 +120,20 @@ def test_an_unknown_format_gets_the_nearest_name(written: Write, tmp_path: Path)
         annotate_logs([written("log.json", CHAT)], tmp_path / "out", format_name="inspct")
 
 
+def test_a_file_without_an_episode_counts_only_when_it_was_named(annotate: Any, written: Write, tmp_path: Path) -> None:
+    """A folder of sessions may hold one that ended before the agent answered."""
+    line = {"type": "user", "message": {"role": "user", "content": "x"}, "sessionId": "s", "uuid": "u"}
+    (tmp_path / "logs").mkdir()
+    started, chat = written("logs/started.jsonl", line), written("logs/chat.json", CHAT)
+    folder_report, episodes = annotate(tmp_path / "logs")
+    assert (folder_report.unread, len(episodes)) == ([], 1)
+    assert [summary.skipped for summary in folder_report.files] == [0, 1]
+    report, _ = annotate(started, chat)
+    assert report.unread == [f"{started} holds no episode"]
+    named, _ = annotate(tmp_path / "logs", format_name="openai")
+    assert [summary.file for summary in named.files] == [str(chat)]
+
+
 def changed(value: Any, chance: random.Random) -> Any:
     """Return the value with a few parts replaced by values of other types, dropped or repeated."""
     if chance.random() < 0.03:
