@@ -21,6 +21,7 @@ EtudeError
 ├── ToolError                              a result that the agent reads; StatedFault says how to go around it
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
+├── LogError                               a log of another tool cannot be read
 ├── HubError                               the Hub, or what a repository there holds
 ├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy;
 │                                          NotApplicable: the source lacks what the generator needs
@@ -238,6 +239,10 @@ class RunError(EtudeError):
 
 class UnwritableRow(EtudeError):
     """Raised when an episode cannot be stored as a line; nothing of it has been written."""
+
+
+class LogError(EtudeError):
+    """Raised when a log of another tool cannot be read; the message names the file and the place."""
 
 
 class EpisodeNotKept(EtudeError):

@@ -39,6 +39,10 @@ class Registry:
         """Return the registered names, sorted."""
         return sorted(self.paths())
 
+    def names_in_order(self) -> list[str]:
+        """Return the built-in names in the order of their registration, then those of third parties, sorted."""
+        return [*self._builtin, *(name for name in self.names() if name not in self._builtin)]
+
     def load(self, name: str) -> Any:
         """Return the object behind ``name``. Raises UnknownName, which offers the nearest name."""
         module, attribute = self._locate(name)

@@ -13,7 +13,22 @@ from typing import Annotated
 import typer
 
 from . import console
-from .commands import catalogue, demo, doctor, episodes, hints, hub, monitor, plan, redteam, rows, sandbox, tasks, train
+from .commands import (
+    annotate,
+    catalogue,
+    demo,
+    doctor,
+    episodes,
+    hints,
+    hub,
+    monitor,
+    plan,
+    redteam,
+    rows,
+    sandbox,
+    tasks,
+    train,
+)
 from .options import INTERRUPTED, TERMINATED
 
 app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -29,6 +44,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Episodes": {
         "serve": episodes.serve,
         "run": episodes.run,
+        "annotate": annotate.annotate,
         "report": episodes.report,
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,

@@ -24,6 +24,7 @@ REGISTRIES = {
     "sandboxes": (".environments.sandbox", "SANDBOXES"),
     "agents": (".environments.agents", "AGENTS"),
     "faults": (".environments.faults", "FAULTS"),
+    "log-formats": (".environments.logs", "LOG_FORMATS"),
     "exports": (".generators.export", "EXPORTS"),
     "exploits": (".monitors.exploits", "EXPLOITS"),
 }

@@ -138,10 +138,9 @@ def write(
 @hints.command("eval")
 def evaluate(run: RunFolder, as_json: Json = False) -> None:
     """Print for each kind of error how often it had a hint, its length, and whether the next attempt succeeded."""
-    from ...environments.hint_trials.observed import measure
-    from ...environments.runs.reader import stored_episodes
+    from ...environments.hint_trials.observed import measure_run
 
-    rows = [kind.row() for kind in measure((stored.episode, stored.shown) for stored in stored_episodes(run))]
+    rows = [kind.row() for kind in measure_run(run)]
     console.show({"kinds": rows}, rows, as_json)
     if not rows and not as_json:
         print("no error turns")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -12,6 +13,8 @@ from ...hints.detect.error_kinds import worked
 from ...hints.detect.recovery import is_new_attempt
 from ...intervals import Interval, wilson
 from ...models import Episode, ErrorTurn
+from ..logs.stored import messages_of
+from ..runs.reader import read_run, stored_episodes
 
 _BEHAVIOURS = ("wasteful", "style", "false_claim", "budget")
 
@@ -59,11 +62,24 @@ class KindMeasure:
         }
 
 
-def measure(episodes: Iterable[tuple[Episode, bool | None]]) -> list[KindMeasure]:
+def measure_run(run: Path) -> list[KindMeasure]:
+    """Return the counts of a run's valid episodes, or of every episode that was read from a log. Raises RunError."""
+    episodes = list(read_run(run))
+    if not any(stored.log is not None for stored in episodes):
+        return measure((stored.episode, stored.shown) for stored in stored_episodes(run))
+    by_id = {stored.episode.episode_id: messages_of(stored) for stored in episodes}
+    pairs = ((stored.episode, stored.shown) for stored in episodes)
+    return measure(pairs, lambda episode: by_id[episode.episode_id])
+
+
+def measure(
+    episodes: Iterable[tuple[Episode, bool | None]],
+    messages: Callable[[Episode], Sequence[Mapping[str, Any]]] = transcript,
+) -> list[KindMeasure]:
     """Return the counts by kind and by whether annotations were shown (the second of each pair), sorted."""
     measures: dict[tuple[str, bool | None], KindMeasure] = {}
     for episode, shown in episodes:
-        turns = read(transcript(episode), episode.tools) if episode.error_turns else []
+        turns = read(messages(episode), episode.tools) if episode.error_turns else []
         for error in episode.error_turns:
             counts = measures.setdefault((error.kind, shown), KindMeasure(error.kind, shown))
             counts.error_turns += 1

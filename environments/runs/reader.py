@@ -35,6 +35,12 @@ class Stored:
         return None if annotate is None else annotate == "observation"
 
     @property
+    def log(self) -> dict[str, Any] | None:
+        """Return what is recorded of the log of another tool that the episode was read from; None for a played one."""
+        log = self.settings.get("log")
+        return log if isinstance(log, dict) else None
+
+    @property
     def valid(self) -> bool:
         """Return whether the episode was scored."""
         return self.episode.reward is not None and self.episode.reward.valid
@@ -46,8 +52,14 @@ class Stored:
 
 
 def stored_episodes(run: Path) -> list[Stored]:
-    """Return the valid episodes of a run; of an episode that was played several times, the last. Raises RunError."""
-    by_key = {stored.key: stored for stored in read_run(run) if stored.valid}
+    """Return the valid episodes of a run; of an episode that was played several times, the last.
+
+    Raises RunError, also for a run that was read from logs of other tools: its results have no status lines.
+    """
+    episodes = list(read_run(run))
+    if any(stored.log is not None for stored in episodes):
+        raise RunError(f"{run} was read from logs of other tools; name a run that `etude run` played")
+    by_key = {stored.key: stored for stored in episodes if stored.valid}
     if not by_key:
         raise RunError(f"{run} holds no valid episode; play some with `etude run --out {run}`")
     return list(by_key.values())
@@ -64,12 +76,22 @@ def read_run(run: Path) -> Iterator[Stored]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            episode = Episode(**{name: value for name, value in row.items() if name not in ROW_FIELDS})
-            settings, cause = dict(row.get("settings") or {}), str(row.get("cause", ""))
-            yield Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings, cause)
-        except (ValueError, ValidationError, AttributeError, TypeError, RecursionError):
-            raise RunError(f"{file}:{number} is not an episode; remove the line, or play the run again") from None
+            stored = stored_of(json.loads(line))
+        except (ValueError, RecursionError):
+            stored = None
+        if stored is None:
+            raise RunError(f"{file}:{number} is not an episode; remove the line, or play the run again")
+        yield stored
+
+
+def stored_of(row: Any) -> Stored | None:
+    """Return the episode in a row of a run; None when the row is not one."""
+    try:
+        episode = Episode(**{name: value for name, value in row.items() if name not in ROW_FIELDS})
+        settings, cause = dict(row.get("settings") or {}), str(row.get("cause", ""))
+        return Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings, cause)
+    except (ValueError, ValidationError, AttributeError, TypeError, RecursionError):
+        return None
 
 
 def _is_complete(line: bytes) -> bool:

@@ -40,17 +40,22 @@ class Lines:
 
     def write(self, fields: Mapping[str, Any], episode: Episode | None = None) -> dict[str, Any]:
         """Append and return a row of these fields and those of the episode. Raises UnwritableRow."""
-        try:
-            row = {**fields, **(episode.model_dump(mode="json") if episode is not None else {})}
-            line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        except (ValueError, TypeError, RecursionError) as error:
-            raise UnwritableRow(f"the episode cannot be written: {redact_paths(str(error))}") from None
+        row, line = row_and_line(fields, episode)
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
         self._file.write(line)
         self._file.flush()
         return row
+
+
+def row_and_line(fields: Mapping[str, Any], episode: Episode | None) -> tuple[dict[str, Any], bytes]:
+    """Return a row of these fields and those of the episode, and its line. Raises UnwritableRow."""
+    try:
+        row = {**fields, **(episode.model_dump(mode="json") if episode is not None else {})}
+        return row, json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UnwritableRow(f"the episode cannot be written: {redact_paths(str(error))}") from None
 
 
 def check_settings(place: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from ..transcript.tool_schemas import argument_problem, parameters_of, required_
 from . import result_words
 from .drafts import DraftCall, DraftTurn
 from .error_patterns import classify
-from .exit_codes import ExitReport, used_readers
+from .exit_codes import ExitReport, report_after, report_before, used_readers
 from .result_objects import KILLED, exit_status, parse_object, stated_outcome
 
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -35,6 +35,7 @@ _TITLE = re.compile(
     r"\s*(?:(?:tool |command |execution )?(?:observation|result|output)s?:[ \t]*\n?|\[\w[^\n\]]{0,300}\] Result:\s*)",
     re.IGNORECASE,
 )
+_OUTPUT_KEYS = frozenset(("output", "result", "stdout", "content", "response"))
 _SHELL_KEYS = frozenset("stdout stderr output out returncode return_code exit_code exitCode success metadata".split())
 Schemas = Mapping[str, Mapping[str, Any]]
 Reporter = Callable[[str, Mapping[str, Any]], tuple[Status, str] | None]
@@ -61,9 +62,12 @@ def _judge(turns: Sequence[DraftTurn], answered: Sequence[DraftCall], schemas: S
     for call in answered:
         _unwrap(call)
         by_tool[call.name].append(call)
+    reads_objects = {name: _reports_in_objects(name, calls) for name, calls in by_tool.items()}
+    for calls in by_tool.values():
+        _unwrap_outputs(calls)
     for call in (call for turn in turns for call in turn.calls):
         _type_arguments(call, schemas)
-    reporters = {name: _reporter(name, calls) for name, calls in by_tool.items()}
+    reporters = {name: _reporter(name, calls, reads_objects[name]) for name, calls in by_tool.items()}
     return lambda call: _judged(call, schemas, reporters.get(call.name))
 
 
@@ -86,6 +90,18 @@ def _unwrap(call: DraftCall) -> None:
         content = wrapped["inner"] or wrapped["system"] or wrapped["fenced"] or ""
         call.failed = True if wrapped["error"] or wrapped["failed"] or wrapped["system"] else call.failed
     call.content = content
+
+
+def _unwrap_outputs(calls: Sequence[DraftCall]) -> None:
+    """Remove the object around each output of a tool whose objects say nothing else about its calls that ran."""
+    tables = [parse_object(call.content or "") for call in calls]
+    outputs = [table for table in tables if table is not None and not _OUTPUT_KEYS.isdisjoint(table)]
+    if any(len(table) > 1 for table in outputs):
+        return
+    for call, table in zip(calls, tables, strict=True):
+        text = next(iter(table.values())) if table in outputs and table else None
+        if isinstance(text, str) and len(text.split()) > 1:  # one word may be a state, such as "failed"
+            call.content = clean(text)
 
 
 def _parts(content: str) -> tuple[str, bool | None]:
@@ -118,12 +134,15 @@ def _type_arguments(call: DraftCall, schemas: Schemas) -> None:
     call.arguments = typed_arguments(schema, call.arguments)
 
 
-def _reporter(name: str, calls: Sequence[DraftCall]) -> Reporter:
+def _reports_in_objects(name: str, calls: Sequence[DraftCall]) -> bool:
+    """Return whether objects among the results of a tool are reports, and not something that it prints."""
+    objects = sum(parse_object(call.content or "") is not None for call in calls)
+    return role(name, calls[0].arguments) not in PRINTING or objects * 2 > len(calls)
+
+
+def _reporter(name: str, calls: Sequence[DraftCall], use_objects: bool) -> Reporter:
     """Return the function that reads the reports of one tool, made from all of the tool's results."""
-    contents = [call.content or "" for call in calls]
-    objects = sum(parse_object(content) is not None for content in contents)
-    use_objects = role(name, calls[0].arguments) not in PRINTING or objects * 2 > len(contents)
-    readers = used_readers(contents)
+    readers = used_readers([call.content or "" for call in calls])
 
     def report(content: str, arguments: Mapping[str, Any]) -> tuple[Status, str] | None:
         table = parse_object(content) if use_objects else None
@@ -168,13 +187,25 @@ def _reported(call: DraftCall, reporter: Reporter | None) -> tuple[Status | None
         return Status("ok", ""), content
     outcome = reporter(content, call.arguments) if reporter is not None else None
     if call.failed and (outcome is None or outcome[0].word == "ok"):
-        outcome = Status("error", line, code=classify(content, call.name, call.arguments), message=line), content
+        outcome = _flagged_exit(call, content) or (
+            Status("error", line, code=classify(content, call.name, call.arguments), message=line),
+            content,
+        )
     if outcome is None:
         return None, content
     status, body = outcome
     if status.code in ("file_not_found", "edit_failed") and role(call.name, call.arguments) == "shell":
         status = replace(status, code="nonzero_exit")
     return status, body
+
+
+def _flagged_exit(call: DraftCall, content: str) -> tuple[Status, str] | None:
+    """Return the exit code in a result that the harness marks as failed; such a harness may report only failures."""
+    if role(call.name, call.arguments) not in ("shell", "code", "tests"):
+        return None
+    reports = (report_before(content), report_after(content))
+    report = next((report for report in reports if report is not None and report.code), None)
+    return None if report is None else (_of_exit(report), report.output)
 
 
 def _certain_problem(call: DraftCall, schemas: Schemas) -> str:

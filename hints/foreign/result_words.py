@@ -22,9 +22,11 @@ _I = re.IGNORECASE
 _MARKS = r"[^\w{\"']{0,6}"
 _LABELLED = re.compile(
     rf"{_MARKS}(?:\w+[ _]){{0,2}}(?:error|exception|failed|failure)\b[^\n:.{{\"]{{0,60}}:(?:\s|\Z)"
-    rf"|{_MARKS}(?:an )?error (?:executing|running|calling|while|in|occurred)\b|[\w.]*[a-z](?:Error|Exception)[:(]",
+    rf"|{_MARKS}(?:an )?error (?:executing|running|calling|while|in|occurred)\b|[\w.]*[a-z](?:Error|Exception)[:(]"
+    r"|\[Errno \d+\] [A-Z]",
     _I,
 )
+_HTTP_FAILURE = re.compile(r"\s*(?:internal server error|bad gateway|service unavailable|gateway time-?out)\.?\s*", _I)
 _SENTENCE = re.compile(
     rf"{_MARKS}(?:(?:failed to|could(?: not|n't)|cannot|can't|unable to|unknown|unsupported|no such|invalid|missing"
     r"|(?:got )?unexpected|refusing|(?:we are |i'm )?sorry|permission denied|access (?:is )?denied)\b[^\n]*"
@@ -88,6 +90,8 @@ def was_cut(body: str) -> bool:
 
 def _tool_failure(name: str, kind: Role, arguments: Mapping[str, Any], lines: Sequence[str]) -> Status | None:
     """Return the failure of a tool that acts, edits or reads, when a short answer is an error sentence."""
+    if len(lines) == 1 and _HTTP_FAILURE.fullmatch(lines[0]):
+        return _status("transport_error", lines[0])
     if len(lines) > _FEW or len(lines[0]) > _SHORT or not (_LABELLED.match(lines[0]) or _SENTENCE.fullmatch(lines[0])):
         return None
     code = classify(" ".join(lines), name, arguments)
@@ -100,7 +104,7 @@ def _is_about_call(code: str, line: str, name: str, arguments: Mapping[str, Any]
     if code in ("nonzero_exit", "tool_not_found"):
         return code == "tool_not_found" and name in line
     if any(isinstance(value, str) and len(value) > 2 and value in line for value in arguments.values()):
-        return not line.startswith(tuple("#/-*["))
+        return line.startswith("[Errno ") or not line.startswith(tuple("#/-*["))
     return _LABELLED.match(line) is not None and code in ("invalid_args", "transport_error", "budget", "timeout")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...models import Hint
+from ..transcript.tool_schemas import required_names
 
 LONGEST = 400
 """Characters of a hint."""
@@ -57,8 +58,9 @@ def signature(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _fields(schema: Mapping[str, Any]) -> str:
-    required = schema.get("required") or ()
-    properties = schema.get("properties") or {}
+    required, properties = required_names(schema), schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return ""
     return ", ".join(f"{key}{'' if key in required else '?'}: {_type(part)}" for key, part in properties.items())
 
 
@@ -72,6 +74,6 @@ def _type(schema: Any) -> str:
         return "{" + _fields(schema) + "}"
     if kind == "array":
         return f"[{_type(schema.get('items', {}))}]"
-    text = "|".join(kind) if isinstance(kind, list) else str(kind)
+    text = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
     bounds = [f"{sign} {schema[key]}" for key, sign in (("minimum", ">="), ("maximum", "<=")) if key in schema]
     return " ".join([text, *bounds])

@@ -158,7 +158,7 @@ def _totals(episodes: Sequence[Stored]) -> Totals:
         error_turns=len(errors),
         hints=sum(len(error.hints) for error in errors),
         findings=sum(len(stored.episode.findings) for stored in episodes),
-        invalid=sum(not stored.valid for stored in episodes),
+        invalid=sum(not stored.valid and (stored.log is None or bool(stored.episode.reward)) for stored in episodes),
     )
 
 

@@ -75,15 +75,18 @@ class TurnView:
     findings: list[Finding]
     seconds: float
 
+    may_end_in_words: bool = False
+    """Whether a turn without a call is a usual answer, as in most logs of other tools."""
+
     @property
     def failed(self) -> bool:
-        """Return whether a call failed, or none was made."""
-        return not self.calls or any(call.failed for call in self.calls)
+        """Return whether a call failed, or none was made where one was expected."""
+        return any(call.failed for call in self.calls) or (not self.calls and not self.may_end_in_words)
 
     @property
     def outcome(self) -> str:
         """Return the status of the first call that failed, else of the last one."""
-        last = self.calls[-1].status if self.calls else "no call"
+        last = self.calls[-1].status or "no result" if self.calls else "no call"
         return next((call.status for call in self.calls if call.failed), last)
 
 
@@ -97,6 +100,7 @@ class EpisodeView:
         self.meter = Meter(room, max(MIN_TEXT, min(MAX_TEXT, room // pieces)))
         self.agent, self.task = one_line(stored.agent, 80), one_line(self.episode.task_id, 120)
         self.left_out = 0
+        self.log = stored.log
         self.kinds = sorted({error.kind for error in errors})
         self.recovered = sum(error.recovered is True for error in errors)
         self._base, self._diff_meter = base, Meter(room // 3, MAX_TEXT)
@@ -105,6 +109,29 @@ class EpisodeView:
     def value(self) -> float | None:
         """Return the reward; None for an episode without an honest score."""
         return self.episode.reward.value if self.stored.valid and self.episode.reward else None
+
+    @property
+    def is_void(self) -> bool:
+        """Return whether an episode that was played has no honest score; a log without a reward is not void."""
+        return not self.stored.valid and (self.log is None or self.episode.reward is not None)
+
+    @property
+    def end(self) -> str:
+        """Return how the episode ended, in the words of its log where it has one."""
+        if self.log is None:
+            return self.episode.end or "unfinished"
+        return one_line(str(self.log.get("end") or "") or self.episode.end or "not stated", 80)
+
+    @property
+    def has_time(self) -> bool:
+        """Return whether the time of the episode is known: few logs record one."""
+        return self.log is None or self.episode.seconds > 0
+
+    @property
+    def origin(self) -> str:
+        """Return the format, the file and the place that an imported episode was read from; empty for a played one."""
+        parts = [str(self.log.get(name) or "") for name in ("format", "file", "place")] if self.log else []
+        return one_line(", ".join(part for part in parts if part), 300)
 
     @property
     def marks(self) -> list[str]:
@@ -138,11 +165,11 @@ class EpisodeView:
 
     def _turn(self, number: int, turn: Turn) -> TurnView:
         parsed = parse_turn(turn.action, number, strict=False)
-        answers = [message.content for message in turn.messages if message.role == "tool"]
+        answers = _answers(turn, [call.id for call in parsed.calls])
         errors = [error for error in self.episode.error_turns if error.turn == number]
         faults = [fault for fault in self.episode.injected if fault.turn == number]
         calls = [
-            _call(index, call, answers[index] if index < len(answers) else None, errors, faults)
+            _call(index, call, answers.get(index), errors, faults, is_log=self.log is not None)
             for index, call in enumerate(parsed.calls[: max(len(answers), 16)])
         ]
         findings = [finding for finding in self.episode.findings if finding.turn == number]
@@ -156,13 +183,34 @@ class EpisodeView:
             errors=errors,
             findings=findings,
             seconds=turn.seconds,
+            may_end_in_words=self.log is not None,
         )
 
 
+def _answers(turn: Turn, call_ids: Sequence[str]) -> dict[int, str]:
+    """Return the answers by the index of their call: by the call's id, where each answer has one of another call."""
+    results = [message for message in turn.messages if message.role == "tool"]
+    answer_ids = [message.tool_call_id for message in results]
+    if len(set(answer_ids)) < len(answer_ids) or not set(answer_ids) <= set(call_ids):
+        return {index: message.content for index, message in enumerate(results)}
+    return {call_ids.index(message.tool_call_id): message.content for message in results}
+
+
 def _call(
-    index: int, call: Call, answer: str | None, errors: Sequence[ErrorTurn], faults: Sequence[InjectedFault]
+    index: int,
+    call: Call,
+    answer: str | None,
+    errors: Sequence[ErrorTurn],
+    faults: Sequence[InjectedFault],
+    *,
+    is_log: bool = False,
 ) -> CallView:
+    """Return a call with its answer; in a log of another tool, the error turns say whether it failed."""
     content = answer or ""
+    kinds: list[str] = [error.kind for error in errors if error.call_index == index]
+    if is_log:
+        status = ", ".join(kinds) or ("" if answer is None else "answered")
+        return CallView(index, call, status, bool(kinds), content, kinds, [])
     has_status = is_status(content)
     first, _, body = content.partition("\n")
     return CallView(
@@ -171,7 +219,7 @@ def _call(
         status=one_line(first, 400) if has_status else "" if answer is None else "answered",
         failed=has_status and read_status(content).word != "ok",
         body=body if has_status else content,
-        kinds=[error.kind for error in errors if error.call_index == index],
+        kinds=kinds,
         faults=[fault for fault in faults if fault.call_index == index],
     )
 

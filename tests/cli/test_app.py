@@ -13,7 +13,9 @@ from etude.cli.commands import catalogue
 from etude.cli.options import key_values
 from etude.errors import UnknownName
 
-COMMANDS = "doctor list demo generate validate export push serve run report monitor redteam train replay".split()
+COMMANDS = (
+    "doctor list demo generate validate export push serve run annotate report monitor redteam train replay".split()
+)
 
 
 def error_line(capsys: pytest.CaptureFixture[str]) -> str:

@@ -298,3 +298,36 @@ def test_the_harness_own_flag_goes_before_words() -> None:
     listed = [native("a", "f"), native("b", "f")]
     messages = [says("", tool_calls=listed), result("a", "Error: x", is_error=False), result("b", "x", status="error")]
     assert [error_kind(call) for call in read(messages, [])[0].calls] == [None, "nonzero_exit"]
+
+
+def test_an_exit_code_counts_in_a_result_that_the_harness_marks_as_failed() -> None:
+    """Claude Code reports the exit code of a command only when it failed."""
+    commands = ["ls", "pwd", "grep x y", "nosuch", "make"]
+    contents = ["a", "/", "Exit code 1", "Exit code 127\nbash: nosuch: command not found", "Exit code 2\nno rule"]
+    messages = []
+    for number, (command, content) in enumerate(zip(commands, contents, strict=True)):
+        messages.append(says("", tool_calls=[native(f"c{number}", "Bash", command=command)]))
+        messages.append(result(f"c{number}", content, is_error=content.startswith("Exit")))
+    kinds = [error_kind(turn.calls[0]) for turn in read(messages)]
+    assert kinds == [None, None, None, "command_not_found", "nonzero_exit"]  # grep without a match is an answer
+
+
+def test_an_object_around_each_output_does_not_hide_the_exit_code() -> None:
+    """NeMo Gym's servers answer with objects, and some of them with one text alone."""
+    contents = [
+        '{"output": "no such file\\n\\nexit code: 2"}',
+        '{"output": "one two\\n\\nexit code: 0"}',
+        '{"detail": "Not Found"}',
+    ]
+    messages = []
+    for number, content in enumerate(contents):
+        messages += [says("", tool_calls=[native(f"c{number}", "bash", command="x")]), result(f"c{number}", content)]
+    calls = [turn.calls[0] for turn in read(messages)]
+    assert [(call.status.exit_code, call.body.strip()) for call in calls[:2]] == [(2, "no such file"), (0, "one two")]
+
+
+def test_an_operating_systems_error_alone_is_a_failure_of_a_reader() -> None:
+    text = "[Errno 2] No such file or directory: 'missing.txt'"
+    assert error_kind(tool("read_text", text, path="missing.txt")) == "file_not_found"
+    assert error_kind(tool("read_text", text, path="log.txt")) is None  # the file may hold that line
+    assert error_kind(tool("read_text", "Internal Server Error", path="x")) == "transport_error"

@@ -19,6 +19,7 @@ from etude import models
 from etude.cli import app as cli
 from etude.environments.agents.erring import script
 from etude.environments.drill.tasks import DrillTasks
+from etude.environments.logs.annotating import annotate_logs
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.writer import FILE_NAME
 from etude.errors import ReportError, RunError
@@ -485,3 +486,46 @@ def test_report_command_writes_the_page(run: Path, tmp_path: Path, capsys: pytes
     assert (printed["out"], printed["episodes"], printed["size"]) == (str(out), 2, out.stat().st_size)
     assert cli.main(["report", str(tmp_path / "none"), "--out", str(out)]) == 1
     assert capsys.readouterr().err.startswith("error: cannot read ")
+
+
+# --- Logs of other tools -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log_row(root: Path, tmp_path: Path) -> dict[str, Any]:
+    """Return the first row that was read from a log with a user's message between two turns and without a reward."""
+    annotate_logs([root / "tests" / "data" / "logs" / "harbor" / "delegation.json"], tmp_path / "log")
+    (first, _) = (tmp_path / "log" / FILE_NAME).read_text().splitlines()
+    row: dict[str, Any] = json.loads(first)
+    return row
+
+
+def test_an_episode_of_a_log_without_a_reward_is_not_called_invalid(shown: Shown, log_row: dict[str, Any]) -> None:
+    page = shown(log_row)
+    (article,) = page.all("article")
+    assert "not valid" not in article.text and "assurance" not in article.text
+    assert folded(page.all("span", "score")[0].text) == "none"
+    assert "not valid" not in page.all("dl", "totals")[0].text
+    assert [text for text in ("read from", "atif,", "not stated") if text not in article.text] == []
+
+
+def test_the_users_messages_of_a_log_are_shown_with_their_turn(shown: Shown, log_row: dict[str, Any]) -> None:
+    turn = shown(log_row).by_id("e1-t0")
+    labels = [label.text for label in turn.all("p", "label")]
+    assert labels.index("user") > 0 and "environment" not in labels
+    assert "Are you sure?" in [block.text for block in turn.all("pre", "prose")]
+
+
+def test_a_last_turn_in_words_is_not_a_failure_in_a_log(shown: Shown, log_row: dict[str, Any]) -> None:
+    page = shown(log_row)
+    (status,) = page.by_id("e1-t1").all("span", "status")
+    assert (status.text, "bad" in status.classes) == ("no call", False)
+
+
+def test_answers_of_a_log_stand_at_their_calls_when_one_is_missing(shown: Shown, log_row: dict[str, Any]) -> None:
+    calls = [{"id": name, "name": name, "arguments": {}} for name in ("first", "second")]
+    answer = {"role": "tool", "tool_call_id": "second", "name": "", "content": "exit 1\nas it is"}
+    page = shown({**log_row, "turns": [{"action": {"tool_calls": calls}, "messages": [answer]}]})
+    first, second = page.by_id("e1-t0").all("section", "call")
+    assert "no result" in first.text
+    assert "answered" in second.text and second.all("pre", "result")[0].text == "exit 1\nas it is"

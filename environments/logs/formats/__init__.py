@@ -1,0 +1,1 @@
+"""Readers of logs, one module per format: each has a ``FORMAT`` (``record.LogFormat``), registered in ``logs``."""
