@@ -171,7 +171,7 @@ def parse_options(description: str | None) -> argparse.Namespace:
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
     if options.base is None and not options.print:
-        parser.error("give --base, a folder that research/effort/base.py made")
+        parser.error("give --base, the folder of the weights that runs start from")
     return options
 
 
