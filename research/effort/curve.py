@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from etude.research.effort.study import ARMS, SETS, Row, of_arm, read_rows, value
+from etude.research.effort.study import SETS, Row, complete_arms, of_arm, read_rows, value
 from etude.trainers.report.drawing import HEIGHT, LEFT, RIGHT, WIDTH, Curve, Series, picture
 
 COLOURS = ("#777777", "#1f6fb4", "#d9822b", "#b3282d")
@@ -25,7 +25,7 @@ def series(rows: Sequence[Row]) -> list[Series]:
     """Return the tokens by level of the base, then those of each arm."""
     levels = [(float(number), name) for number, name in enumerate(SETS, 1)]
     curves = []
-    for arm in ("base", *ARMS):
+    for arm in ("base", *complete_arms(rows)):
         found = of_arm(rows, arm)
         points = [(x, statistics.fmean(value(row, level, "tokens") for row in found)) for x, level in levels]
         curves.append(Series(arm, points))
@@ -45,7 +45,7 @@ def svg(rows: Sequence[Row]) -> str:
         lines.append(f'<text x="{LEFT - 5}" y="{place + 3.5:.1f}" text-anchor="end" style="{STYLE}">{text}</text>')
     for place, text in drawn.columns:
         lines.append(f'<text x="{place:.1f}" y="{HEIGHT - 5}" text-anchor="middle" style="{STYLE}">{text}</text>')
-    for number, (curve, colour) in enumerate(zip(drawn.curves, COLOURS, strict=True)):
+    for number, (curve, colour) in enumerate(zip(drawn.curves, COLOURS, strict=False)):
         lines += _curve(curve, colour, LEFT + 70 * number)
     return "\n".join([*lines, "</svg>", ""])
 
