@@ -66,21 +66,37 @@ def train(base: Path, url: str, work: Path, arm: str, seed: int) -> dict[str, An
     after_a = work / f"A-{seed}"
     if arm == "A" or not after_a.is_dir():
         sft(base, after_a, learned_of("A", seed, DEMONSTRATIONS * UPDATES), rate=RATE, steps=UPDATES)
-    if arm == "A":
-        row = measured(after_a, url, work)
-    elif arm == "sft":
-        sft(after_a, work / "sft", learned_of("B", seed, DEMONSTRATIONS * UPDATES), rate=RATE, steps=UPDATES)
-        row = measured(work / "sft", url, work)
-    else:
-        row = {"sets": played(after_a, url, work, arm, seed)}
+    row = measured(after_a, url, work, both()) if arm == "A" else learn(after_a, url, work, arm, "B", seed, both())
     return {"arm": arm, "seed": seed, **row, "cpu_seconds": round(time.process_time() - start)}
 
 
-def measured(model: Path, url: str, work: Path) -> dict[str, dict[str, Cell]]:
-    """Return the measures of the weights in a folder on both families, without and with demonstrations."""
+def both() -> dict[str, list[str]]:
+    """Return the held-out drills of both families."""
+    return {family: held_out_of(family) for family in VERBS}
+
+
+def learn(
+    start: Path, url: str, work: Path, arm: str, family: str, seed: int, sets: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, Cell]]:
+    """Learn a family by one of ARMS from the weights in a folder, and return the measures on the sets."""
+    if arm == "sft":
+        sft(start, work / "sft", learned_of(family, seed, DEMONSTRATIONS * UPDATES), rate=RATE, steps=UPDATES)
+        return measured(work / "sft", url, work, sets)
+    kind, group = (SdftTrainer, 2) if arm == "sdft" else (None, 8)
+    tasks = learned_of(family, seed, EPISODES // group * UPDATES)
+    options: dict[str, Any] = {"seed": seed, "rate": RATE, "steps": UPDATES, "episodes": EPISODES, "group": group}
+    run = prepare(start, work / "run", url, tasks, tables=tables_of(arm), trainer=kind, **options)
+    try:
+        run.trainer.train()
+        return {"sets": measure(run.trainer, sets)}
+    finally:
+        run.trainer.close()
+
+
+def measured(model: Path, url: str, work: Path, sets: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Cell]]:
+    """Return the measures of the weights in a folder on sets of drills, without and with demonstrations."""
     options: dict[str, Any] = {"seed": 0, "rate": RATE, "steps": 1, "episodes": EPISODES}
     trainer = prepare(model, work / "run", url, learned("verbs", (1,), 0, 2), **options).trainer
-    sets = {family: held_out_of(family) for family in VERBS}
     try:
         trainer.model.eval()
         torch.manual_seed(0)
@@ -89,19 +105,6 @@ def measured(model: Path, url: str, work: Path) -> dict[str, dict[str, Cell]]:
         return {"sets": measure(trainer, sets), "taught": taught}
     finally:
         trainer.close()
-
-
-def played(after_a: Path, url: str, work: Path, arm: str, seed: int) -> dict[str, Cell]:
-    """Learn B from episodes that the policy plays, and return the measures on both families."""
-    kind, group = (SdftTrainer, 2) if arm == "sdft" else (None, 8)
-    tasks = learned_of("B", seed, EPISODES // group * UPDATES)
-    options: dict[str, Any] = {"seed": seed, "rate": RATE, "steps": UPDATES, "episodes": EPISODES, "group": group}
-    run = prepare(after_a, work / "run", url, tasks, tables=tables_of(arm), trainer=kind, **options)
-    try:
-        run.trainer.train()
-        return measure(run.trainer, {family: held_out_of(family) for family in VERBS})
-    finally:
-        run.trainer.close()
 
 
 # --- tables ------------------------------------------------------------------------------------------------------
@@ -189,7 +192,9 @@ def main() -> None:
         base = options.base
         with drills() as url, tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
-            run_missing(path, [("base", 0)], lambda arm, _: {"arm": arm, "seed": 0, **measured(base, url, work)})
+            run_missing(
+                path, [("base", 0)], lambda arm, _: {"arm": arm, "seed": 0, **measured(base, url, work, both())}
+            )
             for seed in range(1, options.seeds + 1):
                 run_missing(path, [(arm, seed) for arm in ("A", *ARMS)], lambda arm, s: train(base, url, work, arm, s))
     print("\n".join(tables(read_rows(path))))
