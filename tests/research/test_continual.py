@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from helpers.scripted_policy import base
 from transformers import AutoTokenizer
 
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import default_drills
+from etude.environments.drill.words import READING
 from etude.models import Reward
-from etude.research.continual import study
+from etude.research.continual import prior, study
 from etude.research.continual.arms import demonstration, demonstrations, sft
 from etude.research.continual.demonstrated import Demonstrated, Local, demonstration_text, due_call
 from etude.research.effort.base import START as BASE
 from etude.research.effort.base import TEMPLATE
+from etude.research.effort.study import read_rows
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.rollouts.rollout import Rollout, Sample, rollout
 from etude.trainers.tiny_models.dialogues import CALL
@@ -117,6 +122,34 @@ def test_tables_compare_runs_of_the_same_seed() -> None:
     assert "| sft | 0.35 [-0.29, 0.99] | 0.90 [0.90, 0.90] | 0.55 [-0.09, 1.19] | 0.50 [0.50, 0.50] |" in lines
     assert "| C1: A solved, sdft minus sft | 0.20 | [0.20, 0.20] | above 0 | supported |" in lines
     assert "| C4: B first_right, sdft minus grpo | 0.15 | [0.15, 0.15] | above 0 | supported |" in lines
+
+
+def test_old_drills_have_every_verb_but_the_new_one() -> None:
+    sets = prior.sets()
+    verbs = {task: default_drills().drill(task).solution()[0][0] for task in [*sets["old"], *sets["new"]]}
+    assert {len(tasks) for tasks in sets.values()} == {study.HELD}
+    assert all(verbs[task].endswith("_get") for task in sets["new"])
+    endings = {verb for task in sets["old"] for verb in READING if verbs[task].endswith(f"_{verb}")}
+    assert endings == set(READING) - {"get"}
+
+
+@pytest.mark.parametrize("script", ["study", "prior"])
+def test_tables_are_those_of_the_rows(root: Path, script: str) -> None:
+    folder = root / "research" / "continual"
+    command = [sys.executable, str(folder / f"{script}.py"), "--out", str(folder), "--print"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = (folder / "RESULTS.md").read_text()
+    tables = [line for line in printed.splitlines() if line]
+    assert len(tables) >= 20
+    assert all(line in page for line in tables)
+
+
+@pytest.mark.parametrize(("name", "arms"), [("rows", ("A", *study.ARMS)), ("prior", study.ARMS)])
+def test_counted_runs_are_those_of_the_registrations(root: Path, name: str, arms: tuple[str, ...]) -> None:
+    rows = read_rows(root / "research" / "continual" / f"{name}.jsonl")
+    made = [(row["arm"], row["seed"]) for row in rows]
+    assert sorted(made) == sorted([("base", 0), *((arm, seed) for arm in arms for seed in (1, 2, 3))])
+    assert all(cell["episodes"] == study.HELD for row in rows for cell in row["sets"].values())
 
 
 def test_demonstration_solves_its_task() -> None:
