@@ -2,7 +2,7 @@
 
 SDFT (arXiv:2601.19897): the policy plays the task itself. The teacher is an average of the policy's own weights that
 also reads a demonstration; the student learns its distribution over every token that the student sampled. Here a
-demonstration is one of the next call, inserted before each turn as a hint, because the base reads no longer ones.
+demonstration is one of the due call, inserted before its turn as a hint, because the base reads no longer ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import default_drills
 from etude.models import ErrorTurn, Hint
+from etude.research.continual.demonstrated import calls_of_turn, demonstration_text, due_call
 from etude.research.effort.base import TEMPLATE
-from etude.research.effort.dialogues import Call, Row, hint_text
+from etude.research.effort.dialogues import Call, Row
 from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.grpo.trainer import EtudeTrainer
@@ -32,33 +33,31 @@ SDFT_TABLES: dict[str, Any] = {
     "channels": {"rlvr": 0.0, "distillation": 1.0},
     "distillation": {"teacher": "ema", "rate": 0.02, "beta": 1.0, "gate": False},
 }
-"""Reverse KL to an EMA teacher, over the vocabulary. The rate of the average is ours."""
+"""KL(student || EMA teacher) over the vocabulary; the rate is one of those that the paper tried."""
 
 
-# --- demonstrations ----------------------------------------------------------------------------------------------
-
-
-def due_call(task_id: str, made: Sequence[Call]) -> Call:
-    """Return the first call of the solution that was not made yet; after the last one, the answer's submission."""
-    drill = default_drills().drill(task_id)
-    remaining = [call for call in drill.solution() if call not in made]
-    return remaining[0] if remaining else ("submit", {"answer": drill.answer})
+# --- SDFT --------------------------------------------------------------------------------------------------------
 
 
 def demonstrations(rollout: Rollout) -> list[ErrorTurn]:
-    """Return an error turn for every turn, as which a site takes a hint: the demonstration of the call due there."""
+    """Return an error turn for every turn before which a call was due, with the demonstration of that call as its hint.
+
+    A site takes its hint from an error turn, whether or not the turn was wrong.
+    """
     made: list[Call] = []
     turns = [message for message in rollout.messages if message["role"] == "assistant"]
     result = []
     for number, turn in enumerate(turns):
-        hint = Hint(text=hint_text(due_call(rollout.task_id, made)))
-        result.append(ErrorTurn(turn=number, kind="wasteful", hints=[hint]))
-        made += [(call.get("name"), call.get("arguments")) for call in turn.get("tool_calls") or []]
+        due = due_call(rollout.task_id, made)
+        if due is not None:
+            hint = Hint(text=demonstration_text(rollout.task_id, due))
+            result.append(ErrorTurn(turn=number, kind="wasteful", hints=[hint]))
+        made += calls_of_turn(turn)
     return result
 
 
 class SdftTrainer(EtudeTrainer):
-    """EtudeTrainer whose distillation sites are all turns, each with a demonstration as its hint."""
+    """EtudeTrainer whose sites are all turns before which a call is due, each with its demonstration as the hint."""
 
     def _choose_sites(self, rollouts: Sequence[Rollout]) -> list[list[Site]]:
         demonstrated = [replace(rollout, error_turns=demonstrations(rollout)) for rollout in rollouts]

@@ -1,4 +1,4 @@
-"""Base of the studies of effort and of continual learning: the base of the demo, pretrained further on ``dialogues``.
+"""Base of the study of effort: the base of the demo, pretrained further on ``dialogues``.
 
     python research/effort/base.py --out DIR
 
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from etude.research.effort.dialogues import FAMILIES, LEVELS, dialogues
+from etude.research.effort.dialogues import LEVELS, dialogues
 from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 from etude.trainers.recipe.recipe import Sizes
 from etude.trainers.tiny_models.dialogues import encode
@@ -26,11 +26,8 @@ START = Path(__file__).parents[2] / "recipes" / "drill_base"
 TEMPLATE = {"enable_thinking": False}
 """Arguments of the chat template, as for the base of the demo."""
 RATE = 6e-4
-ROUNDS = ((150, LEVELS), (350, LEVELS), (200, FAMILIES))
-"""Steps and dialogues of each round, which has a warm-up and a cosine; its number is the seed of its dialogues.
-
-The study of effort starts from round 1, the study of forgetting from round 2.
-"""
+ROUNDS = ((150, LEVELS), (350, LEVELS))
+"""Steps and dialogues of each round, which has a warm-up and a cosine; its number is the seed of its dialogues."""
 
 
 def make(folder: Path, first: int = 0) -> None:
@@ -64,7 +61,7 @@ def pretrain_round(start: Path, folder: Path, number: int) -> list[float]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="Folder of the rounds, 0 to 2.")
+    parser.add_argument("--out", type=Path, required=True, help="Folder of the rounds, 0 and 1.")
     parser.add_argument("--first", type=int, default=0, help="First round; earlier ones are in the folder.")
     options = parser.parse_args()
     make(options.out, options.first)

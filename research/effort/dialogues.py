@@ -24,7 +24,6 @@ Call = tuple[str, dict[str, Any]]
 Mix = Sequence[tuple[str, int, float]]
 """Family, level and share of dialogues."""
 LEVELS: Mix = (("verbs", 1, 0.25), ("verbs", 2, 0.25), ("verbs", 3, 0.2), ("choose", 1, 0.3))
-FAMILIES: Mix = (("verbs", 1, 0.4), ("choose", 1, 0.6))
 HINTED, CONFLICTING, FOLLOWED = 0.4, 0.5, 0.99
 """Share of calls with a hint, of hints that name another call than the right one, and of hints that are followed."""
 KNOWN = 0.35

@@ -90,16 +90,25 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def tables(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of RESULTS.md: every measure by level, then the contrasts of PREREGISTERED.md."""
-    base = next(row for row in rows if row["arm"] == "base")
+    """Return the lines of RESULTS.md: every measure by level, then the contrasts of PREREGISTERED.md.
+
+    An arm with fewer seeds than "off" has no column, and its contrasts have no estimate.
+    """
+    base, arms = next(row for row in rows if row["arm"] == "base"), complete_arms(rows)
     lines = []
     for measured in MEASURES:
-        lines += ["", f"| {measured} | base | " + " | ".join(ARMS) + " |", "|---" * (2 + len(ARMS)) + "|"]
+        lines += ["", f"| {measured} | base | " + " | ".join(arms) + " |", "|---" * (2 + len(arms)) + "|"]
         for level in SETS:
-            cells = [interval_text([value(row, level, measured) for row in of_arm(rows, arm)]) for arm in ARMS]
+            cells = [interval_text([value(row, level, measured) for row in of_arm(rows, arm)]) for arm in arms]
             lines.append(f"| {level} | {value(base, level, measured):.2f} | " + " | ".join(cells) + " |")
     lines += ["", "| contrast | estimate | 95 % interval | expected | verdict |", "|---|---|---|---|---|"]
     return [*lines, *(contrast_line(rows, *contrast) for contrast in CONTRASTS)]
+
+
+def complete_arms(rows: Sequence[Row]) -> list[str]:
+    """Return the arms that have a row of every seed of "off"."""
+    seeds = {arm: {row["seed"] for row in rows if row["arm"] == arm} for arm in ARMS}
+    return [arm for arm in ARMS if seeds[arm] >= seeds["off"]]
 
 
 def of_arm(rows: Sequence[Row], arm: str) -> list[Row]:
@@ -148,10 +157,12 @@ def contrast_line(
     rows: Sequence[Row], name: str, arm: str, measured: Callable[[Row, Row], float], side: str, bound: float
 ) -> str:
     """Return the line of one contrast, whose values are those of pairs of runs of the same seed."""
+    what = measured.__name__.replace("_", " ")
+    if arm not in complete_arms(rows):
+        return f"| {name}: {what}, {arm} | | | {side} {bound:g} | not run |"
     pairs = zip(of_arm(rows, arm), of_arm(rows, "off"), strict=True)
     mean, low, high = mean_interval([measured(left, right) for left, right in pairs])
     verdict = verdict_of(low, high, side, bound)
-    what = measured.__name__.replace("_", " ")
     return f"| {name}: {what}, {arm} | {mean:.2f} | [{low:.2f}, {high:.2f}] | {side} {bound:g} | {verdict} |"
 
 
@@ -171,7 +182,7 @@ def parse_options(description: str | None) -> argparse.Namespace:
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
     if options.base is None and not options.print:
-        parser.error("give --base, a folder that research/effort/base.py made")
+        parser.error("give --base, the folder of the weights that runs start from")
     return options
 
 

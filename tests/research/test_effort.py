@@ -1,16 +1,21 @@
-"""Study of effort: its dialogues, its measures, and tables that are those of the recorded rows."""
+"""Study of effort: its dialogues, its measures, and tables and picture that are those of the recorded rows."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from etude.environments.drill.tasks import default_drills
+from etude.research.effort.curve import series, svg
 from etude.research.effort.dialogues import dialogues, with_verb
 from etude.research.effort.runs import held_out, learned, mean_interval
-from etude.research.effort.study import slope_ratio, token_ratio, verdict_of
+from etude.research.effort.study import ARMS, SETS, complete_arms, read_rows, slope_ratio, token_ratio, verdict_of
 
 
 def test_dialogues_are_the_same_for_the_same_seed_and_end_with_an_answer() -> None:
@@ -63,3 +68,39 @@ def test_ratios_compare_levels() -> None:
 def test_verdict_needs_the_whole_interval_on_one_side() -> None:
     verdicts = [verdict_of(0.1, 0.2, side, bound) for side in ("above", "below") for bound in (0.0, 0.15, 0.3)]
     assert verdicts == ["supported", "open", "refuted", "refuted", "open", "supported"]
+
+
+def test_arm_with_fewer_seeds_is_left_out_of_the_tables() -> None:
+    rows = [{"arm": arm, "seed": seed} for arm in ("off", "light") for seed in (1, 2)]
+    assert complete_arms([*rows, {"arm": "heavy", "seed": 1}]) == ["off", "light"]
+    assert complete_arms([*rows, *({"arm": "heavy", "seed": seed} for seed in (1, 2))]) == ["off", "light", "heavy"]
+
+
+def test_tables_are_those_of_the_rows(root: Path) -> None:
+    folder = root / "research" / "effort"
+    command = [sys.executable, str(folder / "study.py"), "--out", str(folder), "--print"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = (folder / "RESULTS.md").read_text()
+    tables = [line for line in printed.splitlines() if line]
+    assert len(tables) >= 30
+    assert all(line in page for line in tables)
+
+
+def test_picture_is_that_of_the_rows(root: Path) -> None:
+    folder = root / "research" / "effort"
+    rows = read_rows(folder / "rows.jsonl")
+    text = (folder / "curve.svg").read_text()
+    assert text == svg(rows)
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    [base, *_] = series(rows)
+    recorded = [next(row for row in rows if row["arm"] == "base")["sets"][level]["tokens"] for level in SETS]
+    assert list(base.points) == list(zip([1.0, 2.0, 3.0], recorded, strict=True))
+
+
+def test_counted_runs_are_those_of_the_registration(root: Path) -> None:
+    rows = read_rows(root / "research" / "effort" / "rows.jsonl")
+    made = sorted((row["arm"], row["seed"]) for row in rows if row["arm"] != "base")
+    assert len(made) == len(set(made))
+    assert {(arm, seed) for arm in ("off", "light") for seed in (1, 2, 3)} <= set(made)
+    assert {arm for arm, _ in made} <= set(ARMS)
+    assert all(cell["episodes"] == 48 for row in rows for cell in row["sets"].values())
