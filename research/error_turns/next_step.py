@@ -36,6 +36,8 @@ EXPLORED = ("dagger_right",)
 RATE = 3e-4
 """Learning rate of all arms."""
 GRADIENTS = ("gradient/rlvr", "gradient/distillation")
+SMALLEST = 5e-5
+"""Smallest norm that four decimals do not round to 0."""
 
 
 def after(part: int) -> Measure:
@@ -209,7 +211,10 @@ def by_seed(rows: Sequence[Row]) -> list[Row]:
 def norm(rows: Sequence[Row], name: str, *, steps: int | None = None) -> str:
     """Return the median of a gradient's norm over runs and their first ``steps`` measurements, by default all."""
     values: list[Any] = [value for row in rows for value in row["metrics"].get(name, [])[:steps]]
-    return f"{statistics.median(values):.4f}" if values else "-"
+    if not values:
+        return "-"
+    middle = statistics.median(values)
+    return f"{middle:.4f}" if middle == 0 or middle >= SMALLEST else f"{middle:.0e}"
 
 
 def go(options: argparse.Namespace) -> None:
