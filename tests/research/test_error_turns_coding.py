@@ -13,24 +13,24 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import repair_policy
+from helpers.repair_policy import KNOWS
 
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import ErrorTurn, Hint, Reward
 from etude.research.error_turns import coding, driver
 from etude.research.error_turns.real_stack import arm_trainer, base_models, command, runs, teacher_pairs
-from etude.research.error_turns.real_stack.scripted_teachers import Call
 from etude.research.error_turns.worlds import repair_world, repairs
 from etude.research.error_turns.worlds.drill_world import DRILLS
 from etude.research.error_turns.worlds.repair_world import REPAIRS, of_id
 from etude.research.error_turns.worlds.world import World
 from etude.trainers.replay.pairs import read_pairs
-from etude.trainers.rollouts.rollout import Rollout, Sample
+from etude.trainers.rollouts.rollout import Rollout
 
 torch.set_num_threads(1)  # as the command does; two threads on busy cores wait for each other
 SMALL = replace(REPAIRS, held=2, prompts=1, group=2, max_ids=2000, max_turn_ids=200)
 """The tokenizer of a tiny base writes long."""
 PLAYED = REPAIRS.played(3)
-KNOWS = REPAIRS.knows()
 TASKS = [*SMALL.tested(), *SMALL.learned(0, 1), *SMALL.learned(7, 2), *PLAYED]
 
 
@@ -43,32 +43,6 @@ def base(tiny_base: Callable[[World], Path]) -> Path:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with REPAIRS.served(tmp_path_factory.mktemp("served"), TASKS) as found:
         yield found
-
-
-def says(*plan: str) -> Any:
-    """Return a policy for ``_generate_turns`` that plays right, wrong and submit, a word a turn."""
-
-    def turns(trainer: Any, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-        said = []
-        for ids in prompts:
-            text = trainer.processing_class.decode(ids)
-            task = next(name for name in TASKS if of_id(name).statement.splitlines()[0] in text)
-            word = plan[text.count("<tool_response>")]
-            name, arguments = ("submit", {"summary": "done"}) if word == "submit" else call_of(word, task)
-            said.append(spoken(trainer, name, arguments))
-        return said
-
-    return turns
-
-
-def call_of(word: str, task: str) -> Call:
-    return KNOWS.right(task, []) if word == "right" else KNOWS.wrong(task, [], random.Random(0))
-
-
-def spoken(trainer: Any, name: str, arguments: Any) -> Sample:
-    call = json.dumps({"name": name, "arguments": arguments})
-    turn = f"<tool_call>\n{call}\n</tool_call><|im_end|>"
-    return Sample(trainer.processing_class.encode(turn, add_special_tokens=False))
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
@@ -171,7 +145,9 @@ def test_hints_that_fit_every_task_are_not_wrong_for_another() -> None:
 def test_edit_in_a_wrong_folder_is_a_site_with_the_right_path_as_hint(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(
+        arm_trainer.ArmTrainer, "_generate_turns", repair_policy.says(TASKS, "wrong", "right", "submit")
+    )
     made = trainer("distill", base, url, tmp_path)
     (played,) = rollouts = made.play([{"task_id": PLAYED[0]}])
     ((site,),) = made._choose_sites(rollouts)
@@ -184,7 +160,7 @@ def test_edit_in_a_wrong_folder_is_a_site_with_the_right_path_as_hint(
 def test_site_of_a_wrong_third_turn_is_that_of_the_budget(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "wrong", "wrong"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", repair_policy.says(TASKS, "wrong", "wrong", "wrong"))
     made = trainer("distill", base, url, tmp_path)
     (played,) = rollouts = made.play([{"task_id": PLAYED[0]}])
     (sites,) = made._choose_sites(rollouts)
@@ -196,7 +172,9 @@ def test_site_of_a_wrong_third_turn_is_that_of_the_budget(
 def test_row_of_a_run_has_the_results_of_the_tests(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(
+        arm_trainer.ArmTrainer, "_generate_turns", repair_policy.says(TASKS, "wrong", "right", "submit")
+    )
     run = driver.Run("sparse_distill", 1e-3, 7)
     row = runs.train(SMALL, run, base, url, tmp_path, updates=1)
     assert (row["episodes"], row["errors"], row["broken"]) == ([0, 2], [1.0, 1.0], False)
@@ -207,7 +185,7 @@ def test_row_of_a_run_has_the_results_of_the_tests(
 def test_ceiling_reads_the_right_path_before_its_first_turn(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", repair_policy.says(TASKS, "right", "submit"))
     made = trainer("distill", base, url, tmp_path)
     made._chat = base_models.Hinted(made._chat, REPAIRS.right_hints(PLAYED[:1]))
     (played,) = made.play([{"task_id": PLAYED[0]}])
@@ -219,7 +197,7 @@ def test_ceiling_reads_the_right_path_before_its_first_turn(
 def test_the_right_edit_becomes_the_chosen_side_of_a_pair(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", repair_policy.says(TASKS, "wrong", "submit"))
     found = read_pairs(teacher_pairs.pairs(SMALL, base, url, tmp_path, tasks=PLAYED))
     assert {pair.turn for pair in found} >= {0}
     for pair in found:

@@ -24,6 +24,8 @@ from etude.trainers.rollouts.rollout import Rollout, Span
 
 SMALL = replace(DRILLS, held=2, prompts=2, group=2, max_ids=700, max_turn_ids=8)
 NEW = ("gap_gated", "dagger", "hindsight")
+ROWS = {"drills": "next.jsonl", "repairs": "next_repairs.jsonl"}
+PAGES = {"drills": "RESULTS_NEXT.md", "repairs": "RESULTS_NEXT_REPAIRS.md"}
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
@@ -159,10 +161,13 @@ def test_readings() -> None:
     assert next_step.reading(-0.1, 0.1, better=True) == "not told apart"
 
 
-def test_counted_runs_are_those_that_were_registered(root: Path) -> None:
-    rows = driver.load(root / "research/error_turns/results/next.jsonl")
+@pytest.mark.parametrize("world", ROWS)
+def test_counted_runs_are_those_that_were_registered(root: Path, world: str) -> None:
+    rows = driver.load(root / "research/error_turns/results" / ROWS[world])
+    study = next_step.STUDIES[world]
     assert {row["rate"] for row in rows} == {next_step.RATE}
     assert len({row["base"] for row in rows}) == 1
+    assert {row["updates"] for row in rows} == {study.updates}
     assert {tuple(row["episodes"]) for row in rows} == {(0, 128, 256, 384)}
     seeds = {
         arm: sorted(row["seed"] for row in rows if row["arm"] == arm) for arm in (next_step.CONTROL, *next_step.ARMS)
@@ -170,12 +175,22 @@ def test_counted_runs_are_those_that_were_registered(root: Path) -> None:
     assert all(found == [*range(1, len(found) + 1)] for found in seeds.values()), "in order, and no run left out"
 
 
-def test_tables_are_those_of_the_rows(root: Path) -> None:
-    folder = root / "research" / "error_turns"
-    rows = folder / "results" / "next.jsonl"
-    command = [sys.executable, str(folder / "next_step.py"), "--out", str(rows), "--print"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    tables = [line for line in printed.splitlines() if line]
-    page = (folder / "RESULTS_NEXT.md").read_text()
+@pytest.mark.parametrize("world", PAGES)
+def test_tables_are_those_of_the_rows(root: Path, world: str) -> None:
+    printed = printed_tables(root, world, ROWS[world])
+    assert printed.returncode == 0, printed.stderr
+    tables = [line for line in printed.stdout.splitlines() if line]
+    page = (root / "research" / "error_turns" / PAGES[world]).read_text().splitlines()
     assert len(tables) >= 30
-    assert all(line in page for line in tables)
+    assert [line for line in tables if line not in page] == []
+
+
+def test_rows_of_another_world_are_refused(root: Path) -> None:
+    printed = printed_tables(root, "repairs", ROWS["drills"])
+    assert printed.returncode == 1 and "choose their --world" in printed.stderr
+
+
+def printed_tables(root: Path, world: str, rows: str) -> subprocess.CompletedProcess[str]:
+    folder = root / "research" / "error_turns"
+    command = [sys.executable, str(folder / "next_step.py"), "--out", str(folder / "results" / rows)]
+    return subprocess.run([*command, "--world", world, "--print"], capture_output=True, text=True)

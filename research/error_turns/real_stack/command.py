@@ -86,12 +86,10 @@ def pairs_of(world: World, options: argparse.Namespace, places: Mapping[str, Pat
 def tasks_of(world: World, options: argparse.Namespace) -> list[str]:
     """Return the ids of all tasks that may be played: held-out ones, those of pairs, and those of every run."""
     arms = [ARMS[name] for name in options.arms]
-    number = world.prompts * options.updates * max(arm.times for arm in arms)
     tuning = options.tuning if len(options.rates) > 1 else 0
     seeds = [*range(1, options.seeds + 1), *range(TUNING, TUNING + tuning)]
-    tasks = [*world.tested(), *world.learned(0, world.prompts)]
-    tasks += world.played(teacher_pairs.EPISODES) if any(arm.replay for arm in arms) else []
-    return tasks + [name for seed in seeds for name in world.learned(seed, number)]
+    pairs = world.played(teacher_pairs.EPISODES) if any(arm.replay for arm in arms) else []
+    return [*world.needed(seeds, options.updates * max(arm.times for arm in arms)), *pairs]
 
 
 def prepare(options: argparse.Namespace, world: World, url: str) -> driver.Ready:

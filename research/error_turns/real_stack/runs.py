@@ -36,7 +36,7 @@ ERROR = "missed"
 """Field of ``Held`` that a curve takes as the error: it also counts a policy that submits at once."""
 CHUNK = 4
 """Rollouts of one call of ``good_turns_kl``."""
-RECORDED = ("gradient/rlvr", "gradient/distillation", "hindsight/played", "hindsight/solved")
+RECORDED = ("gradient/rlvr", "gradient/distillation", "imitation/examples", "hindsight/played", "hindsight/solved")
 """Metrics of training that a row has."""
 
 

@@ -86,6 +86,11 @@ class World:
         """Return the task ids of an evaluation: ``held`` of the split ``train``, then as many of ``eval``."""
         return [name for split in ("train", "eval") for name in self.held_out(split, self.held)]
 
+    def needed(self, seeds: Iterable[int], updates: int) -> list[str]:
+        """Return the task ids of the runs of these seeds: held-out ones, those of a base's run, and those to learn."""
+        learned = [name for seed in seeds for name in self.learned(seed, self.prompts * updates)]
+        return [*self.tested(), *self.learned(0, self.prompts), *learned]
+
 
 def split_seeds(first: int, split: str, number: int) -> list[int]:
     """Return the first ``number`` seeds of a split from ``first`` on; a tenth of all seeds belongs to ``eval``."""
