@@ -13,6 +13,7 @@ import argparse
 import os
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +22,9 @@ import torch
 from etude.research.error_turns.driver import Refused, Run, append, check_same_setup, load, status
 from etude.research.error_turns.next_step import by_seed, norm, reading
 from etude.research.error_turns.real_stack import base_models, runs
-from etude.research.error_turns.worlds.real_world import world
+from etude.research.error_turns.small_world.arms import Arm
+from etude.research.error_turns.worlds.real_world import Real, outcome, world
+from etude.research.error_turns.worlds.world import World
 from etude.research.muon_rl.compare import T_95, Measure, Row, final, interval, over_run, paired, share
 from etude.research.muon_rl.compare import table_head as head
 from etude.research.muon_rl.compare import table_row as line
@@ -52,7 +55,7 @@ def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
     base = base_models.base(played, "strong", options.work / "bases")
     check_same_setup(rows, {"strong": base_models.digest(base)}, played.updates)
     with played.served(options.work, []) as url:
-        print("base", runs.of_base(played, base, url, False), flush=True)
+        show_base(played, base, url, options.work)
         done = {(row["arm"], row["seed"]) for row in rows}
         for seed in range(1, options.seeds + 1) if options.only != "base" else ():
             for arm in ARMS:
@@ -61,6 +64,18 @@ def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
                     rows.append(made)
                     append(options.out, made)
                     print(arm, seed, *(f"{measure(made):.3f}" for measure in MEASURES.values()), flush=True)
+
+
+def show_base(played: World, base: Path, url: str, folder: Path) -> None:
+    """Play the held-out tasks once more with the base, and print the shares and how the episodes ended."""
+    tasks = Real(folder).by_id
+    trainer = runs.build_run(played, Arm(), 1e-9, 0, base, url, folder / "runs" / "base", 1).trainer
+    try:
+        first, second, rollouts = runs.evaluated(trainer)
+    finally:
+        trainer.close()
+    ends = Counter(outcome(rollout, tasks[rollout.task_id].case) for rollout in rollouts)
+    print(f"base, first play: {first}\nbase, second play: {second}\nends of the first play: {dict(ends)}", flush=True)
 
 
 def show(rows: Sequence[Row]) -> None:

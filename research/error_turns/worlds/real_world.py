@@ -31,7 +31,7 @@ from etude.research.error_turns.worlds import real_code, real_dialogues
 from etude.research.error_turns.worlds.real_code import Case, case_of, edit, search
 from etude.research.error_turns.worlds.real_dialogues import TOOLS, wrong_paths
 from etude.research.error_turns.worlds.repair_dialogues import EDITED
-from etude.research.error_turns.worlds.world import Calls, World, first_calls
+from etude.research.error_turns.worlds.world import Calls, World, calls_of, first_calls
 from etude.trainers.recipe.recipe import Environment, Sizes
 from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout
@@ -131,9 +131,8 @@ class Real:
         return [each.task_id for each in self.by_id.values() if is_held_out(each.case.function) == held]
 
     def held_out(self, split: str, number: int) -> list[str]:
-        """Return held-out tasks; ``train`` and ``eval`` are the halves of one set."""
-        names = self.names(held=True)
-        return (names[::2] if split == "train" else names[1::2])[:number]
+        """Return held-out tasks; they are the same for ``train`` and ``eval``, so that each is played twice."""
+        return self.names(held=True)[:number]
 
     def learned(self, seed: int, number: int) -> list[str]:
         """Return the tasks that the run of a seed learns from: all in a shuffled order, again and again."""
@@ -190,6 +189,26 @@ class Knowledge:
     def wrong(self, task_id: str, messages: Messages, rng: random.Random) -> Call:
         case = self._real.by_id[task_id].case
         return "edit_file", dict(edit(case, rng.choice(wrong_paths(case.path))))
+
+
+def outcome(rollout: Rollout, case: Case) -> str:
+    """Return how an episode of a task ended, in words for a table."""
+    if rollout.reward.value >= 1:
+        return "solved"
+    turns = [call for calls in calls_of(rollout) for call in calls]
+    if not any(call["arguments"] == {"command": search(case.function)} for call in turns):
+        return "another search"
+    edits = [call["arguments"] for call in turns if call["name"] == "edit_file"]
+    if dict(edit(case)) in edits:
+        return "right edit, and something else"
+    if not edits:
+        return "no edit"
+    texts = [each for each in edits if isinstance(each, Mapping) and each.get("old") in case.module]
+    if any((each.get("old"), each.get("new")) == (case.old, case.new) for each in texts):
+        return "right line, wrong path"
+    if any(each.get("old") == case.old for each in texts):
+        return "right line, wrong text"
+    return "another line" if texts else "a line that the module does not have"
 
 
 def searches_first(rollout: Rollout) -> bool:
