@@ -1,15 +1,18 @@
 """The combined loss on mutation tasks of a real package, as registered in PREREGISTERED_REAL.md.
 
-    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--only base]
+    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--only tasks|base]
     python research/error_turns/real.py --out FILE --print
 
 The first command downloads the packages, makes the tasks with ``etude generate`` and the base, and then the missing
-runs, seed by seed. Rows go to ``--out``; a run that is there is not made again. ``--only base`` stops after the base.
+runs, seed by seed. Rows go to ``--out``; a run that is there is not made again. ``--only tasks`` plays the scripted
+solution on every task and stops, ``--only base`` stops after the evaluation of the base.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import os
 import statistics
 import sys
@@ -19,11 +22,15 @@ from pathlib import Path
 
 import torch
 
+from etude.environments.coding.session import CodingSession
+from etude.environments.running import Budget
+from etude.environments.tasks.task_set import TaskSet
 from etude.research.error_turns.driver import Refused, Run, append, check_same_setup, load, status
 from etude.research.error_turns.next_step import by_seed, norm, reading
 from etude.research.error_turns.real_stack import base_models, runs
 from etude.research.error_turns.small_world.arms import Arm
-from etude.research.error_turns.worlds.real_world import Real, outcome, world
+from etude.research.error_turns.worlds.real_dialogues import TOOLS
+from etude.research.error_turns.worlds.real_world import TURNS, Real, outcome, world
 from etude.research.error_turns.worlds.world import World
 from etude.research.muon_rl.compare import T_95, Measure, Row, final, interval, over_run, paired, share
 from etude.research.muon_rl.compare import table_head as head
@@ -57,13 +64,41 @@ def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
     with played.served(options.work, []) as url:
         show_base(played, base, url, options.work)
         done = {(row["arm"], row["seed"]) for row in rows}
-        for seed in range(1, options.seeds + 1) if options.only != "base" else ():
+        for seed in range(1, options.seeds + 1) if options.only is None else ():
             for arm in ARMS:
                 if (arm, seed) not in done:
                     made = runs.train(played, Run(arm, RATE, seed), base, url, options.work, updates=played.updates)
                     rows.append(made)
                     append(options.out, made)
                     print(arm, seed, *(f"{measure(made):.3f}" for measure in MEASURES.values()), flush=True)
+
+
+def show_tasks(folder: Path) -> None:
+    """Play the scripted solution on every task, and print how many it solves."""
+    real = Real(folder)
+    rewards = asyncio.run(solved_by_script(real))
+    print(line(["tasks", "functions", "solved by the script", "held out", "to learn from"]))
+    functions = {played.case.function for played in real.by_id.values()}
+    sizes = (len(rewards), len(functions), sum(reward >= 1 for reward in rewards))
+    print(line([str(size) for size in (*sizes, len(real.names(held=True)), len(real.names(held=False)))]))
+
+
+async def solved_by_script(real: Real) -> list[float]:
+    """Return the reward of the scripted solution of each task, played in the strongest sandbox that works here."""
+    rewards, tasks, knows = [], TaskSet.load(real.folder / "tasks"), real.knows()
+    for task_id in real.by_id:
+        session, turns = CodingSession(tasks, budget=Budget(turns=TURNS), tools=TOOLS), list[Row]()
+        await session.reset(task_id=task_id)
+        while session.episode().end is None:
+            name, arguments = knows.right(task_id, turns)
+            turns.append({"tool_calls": [{"function": {"name": name, "arguments": json.dumps(arguments)}}]})
+            await session.step({"tool_calls": [{"id": "call", "name": name, "arguments": arguments}]})
+        reward = session.episode().reward
+        await session.close()
+        if reward is None or not reward.valid:
+            raise Refused(f"the grading of {task_id} failed: `etude doctor` says what this machine lacks")
+        rewards.append(reward.value)
+    return rewards
 
 
 def show_base(played: World, base: Path, url: str, folder: Path) -> None:
@@ -120,9 +155,11 @@ def show_curves(arms: dict[str, list[Row]]) -> None:
 def go(options: argparse.Namespace) -> None:
     """Make the missing runs, unless only the tables are wanted, and print the tables. Raises Refused."""
     rows = load(options.out)
-    if not options.print:
+    if options.only == "tasks":
+        show_tasks(options.work)
+    elif not options.print:
         make_runs(rows, options)
-    if options.only != "base":
+    if options.only is None:
         show(rows)
 
 
@@ -132,7 +169,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
     parser.add_argument("--work", type=Path, help="Folder of the packages, the tasks, the base and the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(T_95), help="Counted seeds of each arm.")
-    parser.add_argument("--only", choices=["base"], help="Stop after the base and its evaluation.")
+    parser.add_argument("--only", choices=["tasks", "base"], help="Stop after the check of the tasks or the base.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
     options = parser.parse_args()
     if not options.print and options.work is None:

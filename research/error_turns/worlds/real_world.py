@@ -36,7 +36,7 @@ from etude.trainers.recipe.recipe import Environment, Sizes
 from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout
 
-SOURCE, GENERATOR, CANDIDATES, SEED = "funcy==2.0", "bug_operator", 150, 1
+SOURCE, GENERATOR, CANDIDATES, SEED = "funcy==2.0", "bug_operator", 76, 1
 """Package and generator of the tasks, candidates at most, and the generator's seed."""
 KNOBS = {"tests": "visible", "style": "terse"}
 TURNS = 4
@@ -222,8 +222,8 @@ def retold(error: ErrorTurn, call: Mapping[str, Any]) -> str | None:
 
 
 def sizes(name: str) -> Sizes:
-    """Return the sizes of the base: fewer steps than in experiment C, because its episodes are longer."""
-    return Sizes(skill=0.99, dialogues=9_000, copying=500, reading=500, steps=120, batch=8)
+    """Return the sizes of the base: its ids are about as many as in experiment C, since more are copied more slowly."""
+    return Sizes(skill=0.99, vocabulary=950, dialogues=11_200, copying=600, reading=300, steps=100, batch=16)
 
 
 def world(folder: Path) -> World:
@@ -243,7 +243,7 @@ def world(folder: Path) -> World:
         retold=retold,
         prompts=4,
         group=4,
-        held=12,
+        held=len(real.names(held=True)),
         parts=2,
         updates=8,
         max_ids=1100,
