@@ -1,6 +1,6 @@
 """The combined loss on mutation tasks of a real package, as registered in PREREGISTERED_REAL.md.
 
-    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--only tasks|base]
+    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--base strong|short] [--only tasks|base]
     python research/error_turns/real.py --out FILE --print
 
 The first command downloads the packages, makes the tasks with ``etude generate`` and the base, and then the missing
@@ -18,6 +18,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -30,7 +31,7 @@ from etude.research.error_turns.next_step import by_seed, norm, reading
 from etude.research.error_turns.real_stack import base_models, runs
 from etude.research.error_turns.small_world.arms import Arm
 from etude.research.error_turns.worlds.real_dialogues import TOOLS
-from etude.research.error_turns.worlds.real_world import TURNS, Real, outcome, world
+from etude.research.error_turns.worlds.real_world import SIZES, TURNS, Real, outcome, world
 from etude.research.error_turns.worlds.world import World
 from etude.research.muon_rl.compare import T_95, Measure, Row, final, interval, over_run, paired, share
 from etude.research.muon_rl.compare import table_head as head
@@ -55,32 +56,60 @@ CONTRASTS = {
 
 
 def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
-    """Make the missing runs, seed by seed. Raises Refused when the base is not that of the rows."""
+    """Make the missing rows: of the tasks, the base and, seed by seed, the arms. Raises Refused for another base."""
+
+    def add(row: Row) -> None:
+        rows.append(row)
+        append(options.out, row)
+
+    if not any(row["arm"] == "tasks" for row in rows):
+        add(tasks_row(options.work))
+    if options.only == "tasks":
+        return
     torch.set_num_threads(1)
     played = world(options.work)
     os.environ.setdefault("MAX_CONCURRENT_ENVS", str(4 * played.held))
-    base = base_models.base(played, "strong", options.work / "bases")
-    check_same_setup(rows, {"strong": base_models.digest(base)}, played.updates)
+    base = base_models.base(played, options.base, options.work / "bases")
+    digest = base_models.digest(base)
+    check_same_setup([row for row in rows if row["arm"] in ARMS], {options.base: digest}, played.updates)
     with played.served(options.work, []) as url:
-        show_base(played, base, url, options.work)
-        done = {(row["arm"], row["seed"]) for row in rows}
+        if not any((row["arm"], row.get("base")) == ("base", digest) for row in rows):
+            add(base_row(played, base, url, options.work) | {"name": options.base, "base": digest})
+        done = {(row["arm"], row.get("seed")) for row in rows}
         for seed in range(1, options.seeds + 1) if options.only is None else ():
             for arm in ARMS:
                 if (arm, seed) not in done:
-                    made = runs.train(played, Run(arm, RATE, seed), base, url, options.work, updates=played.updates)
-                    rows.append(made)
-                    append(options.out, made)
-                    print(arm, seed, *(f"{measure(made):.3f}" for measure in MEASURES.values()), flush=True)
+                    add(runs.train(played, Run(arm, RATE, seed), base, url, options.work, updates=played.updates))
+                    print(arm, seed, *(f"{measure(rows[-1]):.3f}" for measure in MEASURES.values()), flush=True)
 
 
-def show_tasks(folder: Path) -> None:
-    """Play the scripted solution on every task, and print how many it solves."""
+def base_row(played: World, base: Path, url: str, folder: Path) -> Row:
+    """Play the held-out tasks twice with a base; return the shares, and how the episodes of the first play ended."""
+    tasks = Real(folder).by_id
+    trainer = runs.build_run(played, Arm(), 1e-9, 0, base, url, folder / "runs" / "base", 1).trainer
+    try:
+        first, second, rollouts = runs.evaluated(trainer)
+    finally:
+        trainer.close()
+    ends = Counter(outcome(rollout, tasks[rollout.task_id].case) for rollout in rollouts)
+    return {"arm": "base", "held": {"train": [asdict(first)], "eval": [asdict(second)]}, "ends": dict(ends)}
+
+
+def tasks_row(folder: Path) -> Row:
+    """Play the scripted solution on every task, and return how many tasks there are and how many it solves."""
     real = Real(folder)
     rewards = asyncio.run(solved_by_script(real))
-    print(line(["tasks", "functions", "solved by the script", "held out", "to learn from"]))
-    functions = {played.case.function for played in real.by_id.values()}
-    sizes = (len(rewards), len(functions), sum(reward >= 1 for reward in rewards))
-    print(line([str(size) for size in (*sizes, len(real.names(held=True)), len(real.names(held=False)))]))
+    report = json.loads((folder / "generated" / "report.json").read_text())
+    return {
+        "arm": "tasks",
+        "candidates": report["candidates"],
+        "generated": report["tasks"],
+        "kept": len(rewards),
+        "functions": len({played.case.function for played in real.by_id.values()}),
+        "solved by the script": sum(reward >= 1 for reward in rewards),
+        "to learn from": len(real.names(held=False)),
+        "held out": len(real.names(held=True)),
+    }
 
 
 async def solved_by_script(real: Real) -> list[float]:
@@ -101,25 +130,28 @@ async def solved_by_script(real: Real) -> list[float]:
     return rewards
 
 
-def show_base(played: World, base: Path, url: str, folder: Path) -> None:
-    """Play the held-out tasks once more with the base, and print the shares and how the episodes ended."""
-    tasks = Real(folder).by_id
-    trainer = runs.build_run(played, Arm(), 1e-9, 0, base, url, folder / "runs" / "base", 1).trainer
-    try:
-        first, second, rollouts = runs.evaluated(trainer)
-    finally:
-        trainer.close()
-    ends = Counter(outcome(rollout, tasks[rollout.task_id].case) for rollout in rollouts)
-    print(f"base, first play: {first}\nbase, second play: {second}\nends of the first play: {dict(ends)}", flush=True)
-
-
 def show(rows: Sequence[Row]) -> None:
-    """Print the measures of all arms, the contrasts, the curves and the seeds that all arms have."""
+    """Print the tables of all rows; those of the arms need two seeds that all arms have."""
+    tasks = [row for row in rows if row["arm"] == "tasks"]
+    bases = [row for row in rows if row["arm"] == "base"]
+    for row in tasks:
+        numbers = {name: str(value) for name, value in row.items() if name != "arm"}
+        print(head([*numbers]) + "\n" + line([*numbers.values()]))
+    if bases:
+        print("\n" + head(["base", "solved, first play", "solved, second play", "turns that err", "ends, first play"]))
+    for row in bases:
+        solved = [f"{row['held'][play][0]['solved']:.2f}" for play in ("train", "eval")]
+        ends = ", ".join(f"{name}: {number}" for name, number in sorted(row["ends"].items()))
+        print(line([row["name"], *solved, f"{share(row, 'turns', 0):.2f}", ends]))
     arms = {arm: by_seed([row for row in rows if row["arm"] == arm]) for arm in ARMS}
     seeds = set.intersection(*({row["seed"] for row in arm_rows} for arm_rows in arms.values()))
-    arms = {arm: [row for row in arm_rows if row["seed"] in seeds] for arm, arm_rows in arms.items()}
-    if len(seeds) < 2:
-        raise Refused("fewer than two seeds have all arms: make the runs first")
+    if len(seeds) >= 2:
+        print()
+        show_arms({arm: [row for row in arm_rows if row["seed"] in seeds] for arm, arm_rows in arms.items()}, seeds)
+
+
+def show_arms(arms: dict[str, list[Row]], seeds: set[int]) -> None:
+    """Print the measures of all arms, the contrasts, the curves and the seeds that all arms have."""
     print(head(["arm", "seeds", *MEASURES, "KL on good turns", "M tokens", "CPU s"]))
     for arm, arm_rows in arms.items():
         cells = ["{:.3f} [{:.3f}, {:.3f}]".format(*interval([m(row) for row in arm_rows])) for m in MEASURES.values()]
@@ -153,14 +185,11 @@ def show_curves(arms: dict[str, list[Row]]) -> None:
 
 
 def go(options: argparse.Namespace) -> None:
-    """Make the missing runs, unless only the tables are wanted, and print the tables. Raises Refused."""
+    """Make the missing rows, unless only the tables are wanted, and print the tables. Raises Refused."""
     rows = load(options.out)
-    if options.only == "tasks":
-        show_tasks(options.work)
-    elif not options.print:
+    if not options.print:
         make_runs(rows, options)
-    if options.only is None:
-        show(rows)
+    show(rows)
 
 
 def main() -> int:
@@ -169,6 +198,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
     parser.add_argument("--work", type=Path, help="Folder of the packages, the tasks, the base and the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(T_95), help="Counted seeds of each arm.")
+    parser.add_argument("--base", default="strong", choices=sorted(SIZES), help="Name of the base.")
     parser.add_argument("--only", choices=["tasks", "base"], help="Stop after the check of the tasks or the base.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
     options = parser.parse_args()

@@ -43,6 +43,11 @@ TURNS = 4
 """Turns of an episode: a search, a wrong edit, the right one, and submit."""
 LONGEST_STATEMENT = 700
 """Characters of a statement, at most."""
+SIZES = {
+    "short": Sizes(skill=0.99, dialogues=9_000, copying=500, reading=500, steps=120, batch=8),
+    "strong": Sizes(skill=0.99, vocabulary=950, dialogues=11_200, copying=600, reading=300, steps=100, batch=16),
+}
+"""Sizes of the bases. ``short`` came first; it does not learn to copy."""
 _TEST = re.compile(r"- `(?:[^`]*::)?test_(\w+?)(?:\[[^`]*)?`")
 
 
@@ -222,8 +227,8 @@ def retold(error: ErrorTurn, call: Mapping[str, Any]) -> str | None:
 
 
 def sizes(name: str) -> Sizes:
-    """Return the sizes of the base: its ids are about as many as in experiment C, since more are copied more slowly."""
-    return Sizes(skill=0.99, vocabulary=950, dialogues=11_200, copying=600, reading=300, steps=100, batch=16)
+    """Return the sizes of the base of this name."""
+    return SIZES[name]
 
 
 def world(folder: Path) -> World:
