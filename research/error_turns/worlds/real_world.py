@@ -47,7 +47,7 @@ SIZES = {
     "short": Sizes(skill=0.99, dialogues=9_000, copying=500, reading=500, steps=120, batch=8),
     "strong": Sizes(skill=0.99, vocabulary=950, dialogues=11_200, copying=600, reading=300, steps=100, batch=16),
 }
-"""Sizes of the bases. ``short`` came first; it does not learn to copy."""
+"""Sizes of the bases. ``short`` came first; neither of them learns to copy (RESULTS_REAL.md)."""
 _TEST = re.compile(r"- `(?:[^`]*::)?test_(\w+?)(?:\[[^`]*)?`")
 
 
