@@ -24,6 +24,7 @@ NEEDS_TORCH = [
     "research/test_error_turns.py",
     "research/test_error_turns_coding.py",
     "research/test_error_turns_pairs.py",
+    "research/test_error_turns_real*.py",
     "research/test_error_turns_results.py",
     "research/test_error_turns_s*.py",
     "research/test_muon_pretraining.py",
