@@ -72,6 +72,7 @@ def test_rollout_modules_load_no_framework() -> None:
     assert loaded <= {
         "etude.client",
         "etude.errors",
+        "etude.loop_thread",
         "etude.models",
         "etude.trainers",
         "etude.trainers.rollouts",
