@@ -7,16 +7,14 @@ import logging
 import re
 import sys
 import time
-from typing import Literal, get_args
 
 from .access import request_id
 
-LogFormat = Literal["text", "json"]
-FORMATS: tuple[str, ...] = get_args(LogFormat)
+FORMATS = ("text", "json")
 _SECRET = re.compile(
     r"(?i)(bearer\s+|x-api-key['\"]?\s*[:=]\s*['\"]?|token['\"]?\s*[:=]\s*['\"]?|api[_-]key['\"]?\s*[:=]\s*['\"]?)([^\s'\",;}]+)"
 )
-_FIELDS = ("session_id", "episode_id", "task_id", "call", "outcome", "end", "reward", "seconds", "reason")
+_FIELDS = ("episode_id", "task_id", "call", "outcome", "end", "reward", "seconds")
 """Fields that a record may carry in ``extra``."""
 
 

@@ -5,7 +5,7 @@ name                             type       labels and meaning
 ===============================  =========  ==============================================================
 etude_sessions                   gauge      sessions that are open
 etude_sessions_limit             gauge      sessions that may be open
-etude_calls_total                counter    call (reset, step), outcome (ok, refused, failed)
+etude_calls_total                counter    call (reset, step), outcome (ok, refused, failed, cut)
 etude_call_seconds               histogram  call: duration, waiting included
 etude_episodes_total             counter    end: episodes that ended
 etude_reward_sum, _count         summary    rewards of graded episodes

@@ -52,11 +52,25 @@ def completion(request: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     }
 
 
+class Sender(BaseHTTPRequestHandler):
+    """Handler that sends whole bodies and writes no log."""
+
+    def send(self, kind: str, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Write no log."""
+
+
 @contextlib.contextmanager
 def serving(prefix: str = "") -> Iterator[str]:
     """Serve the answers; the value is the base URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Sender):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
             whole = completion(request, prefix)
@@ -66,23 +80,13 @@ def serving(prefix: str = "") -> Iterator[str]:
                 delta = {**message, **({"tool_calls": calls} if calls else {})}
                 chunk = {**whole, "object": "chat.completion.chunk"}
                 chunk["choices"] = [{**whole["choices"][0], "delta": delta}]
-                self._send("text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+                self.send("text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
             else:
-                self._send("application/json", json.dumps(whole).encode())
+                self.send("application/json", json.dumps(whole).encode())
 
         def do_GET(self) -> None:
             models = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
-            self._send("application/json", json.dumps(models).encode())
-
-        def _send(self, kind: str, body: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Write no log."""
+            self.send("application/json", json.dumps(models).encode())
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

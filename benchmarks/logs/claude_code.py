@@ -18,9 +18,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from chat_endpoint import Sender
 
 Block = dict[str, Any]
 
@@ -118,30 +120,20 @@ class Script:
 
 
 def server(script: Script) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Sender):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if "/messages" not in self.path or "count_tokens" in self.path:
-                return self._send("application/json", b'{"input_tokens": 10}')
+                return self.send("application/json", b'{"input_tokens": 10}')
             request = json.loads(body)
             message = script.reply(request)
             if not request.get("stream"):
-                return self._send("application/json", json.dumps(message).encode())
+                return self.send("application/json", json.dumps(message).encode())
             lines = (f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n" for kind, data in events(message))
-            return self._send("text/event-stream", "".join(lines).encode())
+            return self.send("text/event-stream", "".join(lines).encode())
 
         def do_GET(self) -> None:
-            self._send("application/json", b"{}")
-
-        def _send(self, kind: str, body: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Write no log."""
+            self.send("application/json", b"{}")
 
     return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 

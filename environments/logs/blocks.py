@@ -9,7 +9,7 @@ from .record import Message, mapping, objects, string
 
 
 def plain_text(content: Any) -> str:
-    """Return a text, or the text blocks of a list, each on lines of its own."""
+    """Return a text, or the text blocks of a list, each on separate lines."""
     if isinstance(content, list):
         return "\n".join(string(block.get("text")) for block in objects(content) if "text" in block)
     return string(content)
@@ -38,7 +38,7 @@ def assistant_messages(content: Any) -> list[Message]:
 
 
 def user_messages(content: Any) -> list[Message]:
-    """Return the tool results of a user's message, each as its own message, then its text if it has one."""
+    """Return the tool results of a user's message, each as a message, then its text if it has one."""
     blocks = objects(content)
     messages = [result_message(block) for block in blocks if is_result(block)]
     text = plain_text([block for block in blocks if not is_result(block)]) if blocks else plain_text(content)

@@ -56,7 +56,7 @@ class Study:
     contrasts: Mapping[str, tuple[str, str]]
     """Arm and measure of each contrast, by its name."""
     details: bool
-    """Whether new words and the first update have tables of their own."""
+    """Whether new words and the first update have separate tables."""
 
 
 STUDIES = {

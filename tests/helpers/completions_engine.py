@@ -28,16 +28,10 @@ class Engine(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Handler that records each request's body in ``Engine.requests``."""
+class JsonHandler(BaseHTTPRequestHandler):
+    """Handler that answers in JSON and logs nothing."""
 
-    server: Engine
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.requests.append(body)
-        reply = self.server.answer(body) if self.path == "/v1/completions" else (404, {"detail": "Not Found"})
-        status, content = reply if isinstance(reply, tuple) else (200, reply)
+    def send_json(self, status: int, content: Any) -> None:
         written = json.dumps(content).encode()
         try:
             self.send_response(status)
@@ -49,6 +43,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *arguments: Any) -> None:
         pass
+
+
+class Handler(JsonHandler):
+    """Handler that records each request's body in ``Engine.requests``."""
+
+    server: Engine
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.requests.append(body)
+        reply = self.server.answer(body) if self.path == "/v1/completions" else (404, {"detail": "Not Found"})
+        status, content = reply if isinstance(reply, tuple) else (200, reply)
+        self.send_json(status, content)
 
 
 @contextmanager

@@ -11,11 +11,12 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from helpers.completions_engine import JsonHandler
 from transformers import DynamicCache
 from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker, packing, weight_transfer
 
@@ -105,7 +106,7 @@ class PolicyServer(ThreadingHTTPServer):
         return {"model": body["model"], "choices": [choice]}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(JsonHandler):
     """Handler that records each request's path and body in ``PolicyServer.requests``."""
 
     server: PolicyServer
@@ -119,17 +120,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _reply(self, answer: Any, body: Any) -> None:
         self.server.requests.append((self.path.partition("?")[0], body))
-        written = json.dumps(answer).encode()
-        try:
-            self.send_response(200)
-            self.send_header("content-length", str(len(written)))
-            self.end_headers()
-            self.wfile.write(written)
-        except OSError:
-            pass  # the client is gone
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
+        self.send_json(200, answer)
 
 
 @contextmanager

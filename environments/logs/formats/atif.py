@@ -1,6 +1,6 @@
 """Harbor's Agent Trajectory Interchange Format (ATIF 1.0 to 1.8), with the reward of the trial that it lies in.
 
-Embedded sub-agents are episodes of their own, and so are the side chains in what Harbor makes of a Claude Code session.
+Embedded sub-agents are separate episodes, and so are the side chains in what Harbor makes of a Claude Code session.
 Steps that were copied from an earlier trajectory, and steps that no model wrote, are not turns.
 """
 
@@ -132,7 +132,7 @@ def _results(results: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, 
 
 
 def _raw(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the result as the agent's own log has it, which Harbor keeps beside its own text of it."""
+    """Return the result as the agent's own log has it, which Harbor keeps beside its text of it."""
     return mapping(mapping(mapping(result.get("extra")).get("tool_result_metadata")).get("raw_tool_result"))
 
 

@@ -1,4 +1,4 @@
-"""Session files of Claude Code: lines of JSON; each side chain of a sub-agent is an episode of its own."""
+"""Session files of Claude Code: lines of JSON; each side chain of a sub-agent is a separate episode."""
 
 from __future__ import annotations
 

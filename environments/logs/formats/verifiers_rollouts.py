@@ -136,7 +136,8 @@ def _branches(nodes: Sequence[Mapping[str, Any]]) -> Iterator[list[Message]]:
         parent if type(parent := node.get("parent")) is int and 0 <= parent < index else None
         for index, node in enumerate(nodes)
     ]
-    leaves = [index for index in range(len(nodes)) if index not in set(parents)]
+    inner = set(parents)
+    leaves = [index for index in range(len(nodes)) if index not in inner]
     yielded: set[int] = set()
     for leaf in leaves[:MAX_BRANCHES]:
         path: list[int] = []

@@ -6,6 +6,8 @@ or do not fit, a file that does not exist, a command that fails, and the same do
 
 from __future__ import annotations
 
+import importlib
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -109,7 +111,7 @@ def test_embedded_sub_agents_of_a_trajectory_are_episodes(logs: Path, annotate: 
 
 def test_an_archive_of_inspect_with_deflate_is_read(logs: Path, annotate: Any, tmp_path: Path) -> None:
     """Older versions of Inspect compress with deflate, which every Python reads."""
-    zstd = pytest.importorskip("backports.zstd.zipfile", reason="Python before 3.14 reads zstd with backports.zstd")
+    zstd = importlib.import_module("zipfile" if sys.version_info >= (3, 14) else "backports.zstd.zipfile")
     with zstd.ZipFile(logs / "inspect" / "notes.eval") as source:
         members = {name: source.read(name) for name in source.namelist()}
     with zipfile.ZipFile(tmp_path / "old.eval", "w", zipfile.ZIP_DEFLATED) as target:
