@@ -255,4 +255,5 @@ def test_pairs_are_made_only_for_arms_that_learn_from_pairs(tmp_path: Path, monk
 
 def test_arms_of_the_mechanism_learn_from_no_pairs() -> None:
     assert not any(arm.replay for arm in arms.ARMS.values())
-    assert {name for name, arm in arm_trainer.ARMS.items() if arm.replay} == {"replay", "sparse_distill_replay"}
+    replayed = {name for name, arm in arm_trainer.ARMS.items() if arm.replay}
+    assert replayed == {"replay", "sparse_distill_replay", "sparse_replay", "sparse_chosen", "sparse_tenth_replay"}
