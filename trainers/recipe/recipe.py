@@ -34,6 +34,9 @@ class Sizes(Table):
     """Number of query heads."""
     vocabulary: int = Field(default=1500, ge=400)
     """Number of ids of the tokenizer, which is trained on the same dialogues."""
+    joined_words: bool = True
+    """Whether a word's first token may hold the space or underscore before it. Without that, a name has the same tokens
+    wherever it stands, so that it can be copied token by token."""
     dialogues: int = Field(default=32_800, ge=1)
     """Number of dialogues that are written for pretraining."""
     copying: int = Field(default=400, ge=0)

@@ -43,7 +43,7 @@ def make_base(path: Path, sizes: Sizes, folder: Path, *, seed: int = 0, progress
     """Train on the dialogues of ``path``, and save model and tokenizer to ``folder``. Raises RecipeError."""
     rows = read_dialogues(path)
     texts = [dialogue_text(with_roles(row), row.get("tools") or []) for row in rows[:_TOKENIZER_TEXTS]]
-    tokenizer = make_tokenizer(texts, sizes.vocabulary)
+    tokenizer = make_tokenizer(texts, sizes.vocabulary, joined_words=sizes.joined_words)
     chat = TemplateChat(tokenizer, never_samples, arguments={"enable_thinking": False})
     first_rows = rows[: sizes.reading * SHORT * sizes.batch]
     short = [encode({**row, "tools": []}, chat, tokenizer) for row in first_rows]

@@ -19,15 +19,21 @@ _KEYWORDS = (
 )
 _GLUE = r'[{}\[\]":, \n]'
 _JSON = rf'{_GLUE}+(?:(?:{_KEYWORDS}){_GLUE}+)+|[{{}}\[\]":,][{{}}\[\]":, ]*'
-_PIECES = Regex(rf'{_JSON}|\d|[ _]?[A-Za-z]+|\s+|[^\sA-Za-z\d{{}}\[\]":,]+')
+_PIECES = rf'{_JSON}|\d|WORD|\s+|[^\sA-Za-z\d{{}}\[\]":,]+'
 """Pieces that BPE does not merge across: the scaffolding of a JSON schema is one piece, and becomes one token."""
+_JOINED, _SINGLE = "[ _]?[A-Za-z]+", "[A-Za-z]+"
+"""A word with the space or underscore before it, and one without."""
 
 
-def make_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
-    """Train a tokenizer of at most ``vocabulary`` tokens, added ones included, on ``dialogue_text`` texts."""
+def make_tokenizer(texts: Iterable[str], vocabulary: int, *, joined_words: bool = True) -> Any:
+    """Train a tokenizer of at most ``vocabulary`` tokens, added ones included, on ``dialogue_text`` texts.
+
+    joined_words: whether a word's first token may hold the space or underscore before it.
+    """
     core = Tokenizer(models.BPE())
+    pieces = Regex(_PIECES.replace("WORD", _JOINED if joined_words else _SINGLE))
     core.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(_PIECES, behavior="isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+        [pre_tokenizers.Split(pieces, behavior="isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
     )
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
