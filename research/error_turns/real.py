@@ -1,6 +1,6 @@
 """The combined loss on mutation tasks of a real package, as registered in PREREGISTERED_REAL.md.
 
-    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--base copying|strong|short] [--only tasks|base]
+    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--base NAME] [--only tasks|base]
     python research/error_turns/real.py --out FILE --print
 
 The first command downloads the packages, makes the tasks with ``etude generate`` and the base, and then the missing
@@ -198,7 +198,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
     parser.add_argument("--work", type=Path, help="Folder of the packages, the tasks, the base and the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(T_95), help="Counted seeds of each arm.")
-    parser.add_argument("--base", default="copying", choices=sorted(SIZES), help="Name of the base.")
+    parser.add_argument("--base", default="words", choices=sorted(SIZES), help="Name of the base.")
     parser.add_argument("--only", choices=["tasks", "base"], help="Stop after the check of the tasks or the base.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
     options = parser.parse_args()

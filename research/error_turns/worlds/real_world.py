@@ -48,8 +48,14 @@ SIZES = {
     "strong": Sizes(skill=0.99, vocabulary=950, dialogues=11_200, copying=600, reading=300, steps=100, batch=16),
     "copying": Sizes(skill=0.99, vocabulary=950, dialogues=20_000, copying=2_500, reading=600, steps=300, batch=16),
     "words": Sizes(
-        **{"skill": 0.99, "vocabulary": 1_200, "joined_words": False},
-        **{"dialogues": 12_000, "copying": 2_500, "reading": 1_200, "steps": 300, "batch": 8},
+        skill=0.99,
+        vocabulary=1_200,
+        joined_words=False,
+        dialogues=12_000,
+        copying=2_500,
+        reading=1_200,
+        steps=300,
+        batch=8,
     ),
 }
 """Sizes of the bases, in the order in which they were made; only the last one copies names (RESULTS_REAL.md)."""

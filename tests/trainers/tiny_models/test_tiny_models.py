@@ -96,6 +96,21 @@ def test_tokenizer_decodes_every_text_unchanged(rows: list[dict[str, Any]], toke
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
 
 
+def test_tokenizer_writes_a_name_alike_everywhere_when_words_are_not_joined(rows: list[dict[str, Any]]) -> None:
+    texts = [dialogue_text(with_roles(row), row["tools"]) for row in rows[:40]]
+    texts += ["def take_photograph(", "test_take_photograph", "`photograph`"] * 40
+
+    def places(tokenizer: Any) -> list[bool]:
+        name = tokenizer.encode("take_photograph")
+        written = [
+            tokenizer.encode(text) for text in ("def take_photograph(", "test_take_photograph", "a.take_photograph")
+        ]
+        return [any(ids[at : at + len(name)] == name for at in range(len(ids))) for ids in written]
+
+    assert all(places(make_tokenizer(texts, 900, joined_words=False)))
+    assert not all(places(make_tokenizer(texts, 900)))
+
+
 def test_encoded_dialogue_has_the_ids_of_a_rollout(rows: list[dict[str, Any]], tokenizer: Any) -> None:
     chat = TemplateChat(tokenizer, never_samples, arguments={"enable_thinking": False})
     row = next(row for row in rows if hinted(row))
