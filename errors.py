@@ -285,6 +285,10 @@ class ReportError(EtudeError):
     """Raised when a report cannot be made; nothing has been written."""
 
 
+class BenchError(EtudeError):
+    """Raised when a project that is measured beside Etude cannot be installed or measured."""
+
+
 class DemoError(EtudeError):
     """Raised when a step of the demo did not do what it should; the message says which and where to look."""
 

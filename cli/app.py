@@ -15,6 +15,7 @@ import typer
 from . import console
 from .commands import (
     annotate,
+    bench,
     catalogue,
     demo,
     doctor,
@@ -48,6 +49,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "report": episodes.report,
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,
+        "bench": bench.bench,
     },
     "Training": {"train": train.train, "plan": plan.plan, "replay": train.replay},
 }

@@ -1,0 +1,78 @@
+"""One run of the benchmark: Etude's sandboxes, the peers', and the wire; and its files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from ...environments.sandbox import SANDBOX_UID
+from ..progress import Progress
+from . import clock, projects, wire
+from .sandboxes import EtudeSandbox, working_backends
+from .table import OURS, Result, Times, markdown, plot
+
+FILE = 10_000
+"""Bytes of a file of the workspace."""
+
+
+def make_tree(folder: Path, files: int) -> Path:
+    """Write a workspace of random files, owned by the sandbox user if this process is root, and return its folder."""
+    for number in range(files):
+        path = folder / f"folder{number % 20}" / f"file{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(FILE))
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, SANDBOX_UID, SANDBOX_UID)
+    return folder
+
+
+def measured(peers: Sequence[str], rounds: int, files: int, progress: Progress) -> Times:
+    """Measure Etude and the peers, one after the other. Raises BenchError."""
+    ours = working_backends()
+    sandboxes = [(name, kind) for name in peers for kind in projects.PEERS[name].kinds]
+    if "docker" not in ours:
+        sandboxes = [side for side in sandboxes if side[1] != "docker"]
+    over_wire = [OURS, *(["openenv"] if "openenv" in peers else [])]
+    total = len(peers) + len(ours) + len(sandboxes) + len(over_wire)
+    steps = iter(range(total))
+    times: Times = {}
+    for name in peers:
+        progress(f"environment of {name}", next(steps), total)
+        projects.interpreter(name)
+    with tempfile.TemporaryDirectory(prefix="etude-bench-") as folder:
+        Path(folder).chmod(0o755)
+        tree = make_tree(Path(folder, "tree"), files)
+        for backend in ours:
+            progress(f"etude {backend}", next(steps), total)
+            isolation = projects.ISOLATION.get(backend, "")
+            measure = clock.measure(partial(EtudeSandbox, backend), tree, rounds)
+            times[OURS, backend, isolation] = asyncio.run(measure)
+        for name, kind in sandboxes:
+            progress(f"{name} {kind}", next(steps), total)
+            isolation = projects.PEERS[name].kinds[kind]
+            times[name, kind, isolation] = projects.sandbox_times(name, kind, tree, rounds)
+    for side in over_wire:
+        progress(f"steps of {side}", next(steps), total)
+        times[side, "server", ""] = wire.wire_times(side, rounds)
+    return times
+
+
+def saved(rows: Sequence[Result], folder: Path) -> None:
+    """Write ``bench.json``, ``bench.md`` and ``bench.svg``, each atomically."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "bench.json": json.dumps([asdict(row) for row in rows], indent=1) + "\n",
+        "bench.md": markdown(rows),
+        "bench.svg": plot(rows),
+    }
+    for name, text in texts.items():
+        part = folder / f"{name}.part"
+        part.write_text(text)
+        part.replace(folder / name)

@@ -1,0 +1,1 @@
+"""Scripts that other projects' interpreters run; nothing here is imported by Etude."""
