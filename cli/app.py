@@ -28,6 +28,7 @@ from .commands import (
     sandbox,
     tasks,
     train,
+    view,
 )
 from .options import INTERRUPTED, TERMINATED
 
@@ -45,7 +46,9 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "serve": episodes.serve,
         "run": episodes.run,
         "annotate": annotate.annotate,
+        "view": view.view,
         "report": episodes.report,
+        "fork": view.fork,
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,
     },

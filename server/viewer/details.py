@@ -49,7 +49,9 @@ def detail_of(
             for name, value in list(reward.components.items() if reward else ())[:50]
         ],
         "assurance": reward.assurance.replace("_", " ") if reward and stored.log is None else "",
-        "sandbox": f"{sandbox.backend}, isolation by {sandbox.isolation}, limits by {sandbox.limits}" if sandbox else "",
+        "sandbox": f"{sandbox.backend}, isolation by {sandbox.isolation}, limits by {sandbox.limits}"
+        if sandbox
+        else "",
         "fork": None if fork is None else [one_line(fork.episode_id, 80), fork.turn],
         "settings": _settings(stored),
         "findings": [_finding(finding, meter) for finding in episode.findings[:100]],
@@ -136,7 +138,9 @@ def _finding(finding: Finding, meter: Meter) -> dict[str, Any]:
 
 def _settings(stored: Stored) -> list[list[str]]:
     """Return the settings of the run that people read, as names and texts."""
-    shown = {name: value for name, value in stored.settings.items() if name not in ("log", "hint") and value is not None}
+    shown = {
+        name: value for name, value in stored.settings.items() if name not in ("log", "hint") and value is not None
+    }
     return [[one_line(name, 40), one_line(str(value), 120)] for name, value in list(shown.items())[:30]]
 
 

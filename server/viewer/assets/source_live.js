@@ -3,7 +3,7 @@
 const source = (() => {
   const EVERY_MS = 1500;
   const TOKENS = "etude-tokens";
-  const headers = () => ({ "X-Etude-View": "1", "X-Session-Tokens": stored() });
+  const headers = () => ({ "Content-Type": "application/json", "X-Etude-View": "1", "X-Session-Tokens": stored() });
   const base = location.pathname.replace(/\/$/, "");
   let index = null;
   let cursor = "";
@@ -13,10 +13,11 @@ const source = (() => {
     try { return sessionStorage.getItem(TOKENS) || ""; } catch { return ""; }
   }
 
-  async function load(path, options = {}) {
-    const answer = await fetch(`${base}/data/${path}`, { headers: headers(), cache: "no-store", ...options });
+  async function load(path, wish) {
+    const sent = wish && { method: "POST", body: JSON.stringify(wish) };
+    const answer = await fetch(`${base}/data/${path}`, { headers: headers(), cache: "no-store", ...sent });
     const body = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error(body.detail || `the server answered ${answer.status}`);
+    if (!answer.ok) throw new Error(typeof body.detail === "string" ? body.detail : `the server answered ${answer.status}`);
     return body;
   }
 
@@ -52,7 +53,7 @@ const source = (() => {
       return always();
     },
     episode: (row) => load(`episodes/${encodeURIComponent(row.id)}`),
-    fork: (wish) => load("forks", { method: "POST", body: JSON.stringify(wish) }).then(poll),
+    fork: (wish) => load("forks", wish).then(poll),
     tokens: stored,
     async useTokens(text) {
       try { sessionStorage.setItem(TOKENS, text); } catch { /* kept for this page alone */ }
