@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -111,7 +111,7 @@ def write_report(
     totals = _totals([stored for _, stored in episodes])
     names = [str(run) for run in runs]
     lines = _lines(names, episodes, bases, solved, training, reveal=reveal)
-    filters = {
+    filters: dict[str, Callable[..., Any]] = {
         "seconds": _seconds,
         "number": "{:.3g}".format,
         "count": _count,

@@ -11,6 +11,11 @@ function commandOf(row, turn, index, hint) {
   return `etude fork ${quoted(run)} --episode ${row.number} --turn ${turn} --agent openai:MODEL${hint ? ` --hint ${quoted(hint)}` : ""}`;
 }
 
+// On a served environment the client that plays the episode continues it.
+function callOf(row, turn) {
+  return `client = etude.connect(${JSON.stringify(location.origin)})\nclient.reset(fork_of=${JSON.stringify(row.episode)}, turn=${turn}, token=TOKEN)`;
+}
+
 function Job({ job, index }) {
   const [a, b] = job.arms;
   const done = job.arms.every((arm) => arm.row);
@@ -30,7 +35,7 @@ function ForkPanel({ row, detail, turn, index, close }) {
     <label>hint <textarea rows="3" name="hint" onInput=${(event) => setHint(event.target.value)} value=${hint} placeholder="A text that the agent reads before this turn"></textarea></label>
     ${able ? html`<p class="bar"><button type="button" disabled=${!hint.trim()} onClick=${() => start([hint, ""])}>both</button> <button type="button" disabled=${!hint.trim()} onClick=${() => start([hint])}>with the hint</button> <button type="button" onClick=${() => start([""])}>without</button> <span class="dim">played by ${index.fork.agent}${index.fork.where ? ` on ${index.fork.where}` : ""}</span></p>`
     : html`<p class="dim">${source.live ? index.fork_why || "Forks need a command here:" : "This page is a file. Run this to continue the episode, then open both with `etude view`:"}</p>
-      <pre class="command">${commandOf(row, turn, index, hint.trim())}\n${commandOf(row, turn, index, "")}</pre>`}
+      <pre class="command">${index.tokens ? callOf(row, turn) : commandOf(row, turn, index, hint.trim())}\n${index.tokens ? "" : commandOf(row, turn, index, "")}</pre>`}
     ${problem ? html`<p class="cause">${problem}</p>` : null}
     ${jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`<${Job} job=${job} index=${index} />`)}</ul>` : null}</section>`;
 }
