@@ -17,7 +17,7 @@ function useRoute() {
 
 function useTheme() {
   const [theme, setTheme] = useState(setting.get("theme") || "");
-  useEffect(() => { if (theme) document.documentElement.dataset.theme = theme; }, [theme]);
+  useLayoutEffect(() => { if (theme) document.documentElement.dataset.theme = theme; }, [theme]);
   return () => {
     const dark = theme ? theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
     const next = dark ? "light" : "dark";
@@ -61,7 +61,13 @@ function App() {
       if (event.key === "Escape") { setHelp(false); event.target.blur?.(); return; }
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "Enter" && /^(A|BUTTON|SUMMARY)$/.test(event.target.tagName)) return;
-      const everywhere = { "?": () => setHelp((shown) => !shown), t: switchTheme, "/": () => { if (route().parts.length) go([], list.query); requestAnimationFrame(() => document.getElementById("search")?.focus()); } };
+      const search = () => {
+        const box = document.getElementById("search");
+        if (box) { box.focus(); return; }
+        go([], list.query);
+        requestAnimationFrame(() => document.getElementById("search")?.focus());
+      };
+      const everywhere = { "?": () => setHelp((shown) => !shown), t: switchTheme, "/": search };
       const here = kind ? keys.current : homeKeys(list, query, pick, picked);
       const action = everywhere[event.key] || here[event.key];
       if (action) { event.preventDefault(); action(); }
