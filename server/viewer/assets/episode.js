@@ -37,7 +37,7 @@ function FindingNote({ finding, row, place, current }) {
     ${finding.path ? html`<p><code>${finding.path}</code></p>` : null}${whole(finding.excerpt || finding.command) ? html`<p class="excerpt"><code><${Txt} text=${finding.excerpt || finding.command} /></code></p>` : null}</a>`;
 }
 
-function Turn({ turn, row, detail, open, current, toggle, needle, index, forkAt }) {
+function Turn({ turn, row, detail, open, current, toggle, needle, forkAt }) {
   const marks = turn.errors.length || turn.findings.length;
   return html`<li class="turn${turn.errors.length ? " erred" : ""}${current ? " current" : ""}" id="turn-${turn.n}">
     <div class="said">

@@ -89,7 +89,7 @@ function totalsOf(rows) {
 
 function Totals({ rows }) {
   const totals = useMemo(() => totalsOf(rows), [rows]);
-  const shown = [["episodes", totals.episodes], ["mean reward", totals.reward === null ? "none" : short(totals.reward)], ["solved", totals.scored ? `${totals.solved} of ${totals.scored}` : "none"],
+  const shown = [["episodes", totals.episodes], ["mean reward", totals.reward === null ? "none" : short(totals.reward)], ["solved", totals.scored ? `${totals.solved.toLocaleString("en")} of ${totals.scored.toLocaleString("en")}` : "none"],
     ["turns", totals.turns], ["error turns", totals.errors], ["hints", totals.hints], ["findings", totals.findings], ...(totals.void ? [["not valid", totals.void]] : [])];
   return html`<dl class="totals">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value.toLocaleString("en")}</dd></div>`)}</dl>`;
 }
@@ -116,5 +116,5 @@ function Kinds({ rows, query }) {
   }, [rows]);
   if (!counts.length) return null;
   return html`<p class="kinds"><span class="dim">went wrong in</span> ${counts.map(([kind, number]) => html`<a class=${query.kind === kind ? "chosen" : ""}
-    href=${address([], { ...query, kind: query.kind === kind ? "" : kind, row: undefined })}><code>${kind}</code> ${number}</a> `)}</p>`;
+    href=${address([], { ...query, kind: query.kind === kind ? "" : kind, row: undefined })}><code>${kind}</code> ${number.toLocaleString("en")}</a> `)}</p>`;
 }

@@ -26,8 +26,11 @@ function useTheme() {
   };
 }
 
-function homeKeys(list, query, pick, picked) {
-  const { rows = [], at = 0 } = list.current || {};
+// The address is read when a key is pressed: keys may come faster than the page is drawn.
+function homeKeys(list, pick, picked) {
+  const { query } = route();
+  const { rows = [] } = list.current || {};
+  const at = Math.min(Number(query.row) || 0, rows.length - 1);
   const move = (place) => goQuietly([], { ...query, row: Math.max(0, Math.min(rows.length - 1, place)) });
   const open = () => rows[at] && go(["e", rows[at].id]);
   return {
@@ -54,7 +57,6 @@ function App() {
   useEffect(() => { source.start(setIndex).catch((error) => setProblem(error.message)); }, []);
   if (!kind) list.query = query;
   const shared = { index, keys, list, picked, pick };
-  if (!kind) keys.current = homeKeys(list, query, pick, picked);
   useEffect(() => {
     const press = (event) => {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
@@ -68,7 +70,7 @@ function App() {
         requestAnimationFrame(() => document.getElementById("search")?.focus());
       };
       const everywhere = { "?": () => setHelp((shown) => !shown), t: switchTheme, "/": search };
-      const here = kind ? keys.current : homeKeys(list, query, pick, picked);
+      const here = kind ? keys.current : homeKeys(list, pick, picked);
       const action = everywhere[event.key] || here[event.key];
       if (action) { event.preventDefault(); action(); }
     };

@@ -86,13 +86,12 @@ function Episode({ id, args, index, picked, pick, keys, list }) {
     ${detail ? html`
       ${whole(detail.cause) ? html`<p class="cause"><strong>not valid</strong> <${Txt} text=${detail.cause} /></p>` : null}
       <${Timeline} row=${row} detail=${detail} current=${current} /><${Facts} row=${row} detail=${detail} />
-      ${fork !== null ? html`<${ForkPanel} row=${row} detail=${detail} turn=${fork} index=${index} close=${() => setFork(null)} />` : null}
       ${detail.findings.length ? html`<section><h3>Findings</h3><div class="findings">${detail.findings.map((finding, place) => html`<${FindingNote} finding=${finding} row=${row} place=${place} current=${place === aim.place} />`)}</div></section>` : null}
       <details class="prompt"><summary>Prompt</summary><${Block} text=${detail.prompt} kind="prose" /></details>
       ${detail.settings.length ? html`<details class="prompt"><summary>Settings</summary><dl class="arguments">${detail.settings.map(([name, value]) => html`<div><dt><code>${name}</code></dt><dd><bdi>${value}</bdi></dd></div>`)}</dl></details>` : null}
       <div class="bar"><h3>Turns</h3><button type="button" onClick=${keys.current.a}>${open.size ? "close all" : "open all"}</button></div>
-      <ol class="turns">${detail.turns.map((turn) => html`<${Turn} key=${turn.n} turn=${turn} row=${row} detail=${detail} index=${index} open=${open.has(turn.n)} current=${turn.n === current}
-        toggle=${toggle} needle=${aim.turn === turn.n ? needle : ""} forkAt=${setFork} />`)}</ol>
+      <ol class="turns">${detail.turns.map((turn) => html`${turn.n === fork ? html`<li key="fork" class="forking"><${ForkPanel} row=${row} detail=${detail} turn=${fork} index=${index} close=${() => setFork(null)} /></li>` : null}
+        <${Turn} key=${turn.n} turn=${turn} row=${row} detail=${detail} open=${open.has(turn.n)} current=${turn.n === current} toggle=${toggle} needle=${aim.turn === turn.n ? needle : ""} forkAt=${setFork} />`)}</ol>
       ${detail.left_out ? html`<p class="dim">${count(detail.left_out, "more turn")} ${detail.left_out === 1 ? "is" : "are"} in the run and not on this page.</p>` : null}
       <${Tests} tests=${detail.tests} /><${Diff} files=${detail.diff} id="diff" title="Final diff" leftOut=${detail.diff_left_out} needle=${aim.finding && aim.turn === null ? needle : ""} />
       <${Diff} files=${detail.oracle} id="oracle" title="From the reference solution to the agent's files" note="The agent's files are equal to those of the reference solution." />` : null}

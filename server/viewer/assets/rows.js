@@ -61,7 +61,7 @@ function Home({ index, query, picked, list }) {
   useEffect(() => { list.order = shown; }, [shown]);
   return html`<main class="home">
     ${index.tokens ? html`<${Tokens} />` : null}
-    <${Totals} rows=${filtered ? shown : index.rows} />
+    ${index.rows.length ? html`<${Totals} rows=${filtered ? shown : index.rows} />` : null}
     <${Runs} index=${index} query=${query} />
     ${index.rows.length ? html`<${Filters} index=${index} query=${query} shown=${shown} /><${Kinds} rows=${index.rows} query=${query} />` : null}
     ${shown.length ? html`<${Rows} rows=${shown} query=${query} picked=${picked} list=${list} />` : html`<${Empty} index=${index} />`}

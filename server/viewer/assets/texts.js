@@ -6,7 +6,7 @@ const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number 
 const short = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(3))));
 
 function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "";
+  if (!seconds) return ""; // not recorded
   if (seconds < 0.001) return "< 1 ms";
   if (seconds < 0.0995) return `${short(seconds * 1000)} ms`;
   return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
