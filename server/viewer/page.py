@@ -11,6 +11,7 @@ from typing import Any
 
 from ...environments.runs.played_tasks import read_played_tasks
 from ...environments.runs.reader import Stored, read_run
+from ...environments.runs.writer import FILE_NAME
 from ...environments.snapshots.store.cache import write_whole
 from ...errors import ReportError
 from .assembly import file_page, packed
@@ -99,7 +100,10 @@ def write_report(
     solved = solutions(tasks) if tasks is not None and reveal else None
     episodes: list[tuple[Origin, Stored]] = []
     left_out = 0
+    curves = {item["run"] for item in training}
     for number, run in enumerate(runs):
+        if number in curves and not (run / FILE_NAME).is_file():
+            continue
         features = read_played_tasks(run) if run.is_dir() else {}
         for place, stored in enumerate(read_run(run)):
             if len(episodes) < MAX_EPISODES:

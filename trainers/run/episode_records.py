@@ -31,6 +31,7 @@ class EpisodeRecords(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Remove the episodes of steps that a resumed run repeats."""
+        self._last = []
         if not state.is_world_process_zero or not self.path.exists():
             return
         lines = self.path.read_bytes().split(b"\n")[:-1]
