@@ -178,5 +178,6 @@ def report(
     from ...server.viewer import write_report
 
     page_file = out or (runs[0] if len(runs) == 1 and training else Path()) / "report.html"
-    written = write_report(runs, page_file, tasks=tasks, reveal=reveal, training=training)
+    with progress_bar("report") as progress:
+        written = write_report(runs, page_file, tasks=tasks, reveal=reveal, training=training, progress=progress)
     console.show(written, [console.plain(written)], as_json)

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from ...environments.runs.played_tasks import read_played_tasks
+from ...environments.runs.play import Progress
 from ...environments.runs.reader import Stored, read_run
 from ...environments.runs.writer import FILE_NAME
 from ...environments.snapshots.store.cache import write_whole
@@ -89,6 +90,7 @@ def write_report(
     tasks: Path | None = None,
     reveal: bool = False,
     training: Sequence[Mapping[str, Any]] = (),
+    progress: Progress = lambda phase, done, total: None,
 ) -> Report:
     """Write the report of the runs' episodes to ``out``.
 
@@ -114,7 +116,7 @@ def write_report(
         raise ReportError(f"no episodes in {', '.join(map(str, runs))}: `etude run` plays some")
     totals = _totals([stored for _, stored in episodes])
     names = [str(run) for run in runs]
-    lines = _lines(names, episodes, bases, solved, training, reveal=reveal)
+    lines = _lines(names, episodes, bases, solved, training, progress, reveal=reveal)
     filters: dict[str, Callable[..., Any]] = {
         "seconds": _seconds,
         "number": "{:.3g}".format,
@@ -149,6 +151,7 @@ def _lines(
     bases: Bases | None,
     solved: Solutions | None,
     training: Sequence[Mapping[str, Any]],
+    progress: Progress,
     *,
     reveal: bool,
 ) -> Iterator[str]:
@@ -157,7 +160,9 @@ def _lines(
     yield packed(index_of(names, rows, training, reveal=reveal))
     room = min(EPISODE_CHARACTERS, max(_LEAST_CHARACTERS, _ALL_CHARACTERS // max(1, len(episodes))))
     size = 0
-    for _, stored in episodes:
+    for done, (_, stored) in enumerate(episodes):
+        if done % 100 == 0:
+            progress("report", done, len(episodes))
         task_id = stored.episode.task_id
         base = bases(task_id) if bases else None
         solution = (lambda name=task_id: solved(name)) if solved else None

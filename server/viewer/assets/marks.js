@@ -5,18 +5,19 @@ function Score({ row }) {
   return html`<span class="score ${row.value === 1 ? "full" : "less"}">${short(row.value)}</span>`;
 }
 
-const STRIP = { o: "", e: "error", f: "fault" };
-const STRIP_WIDTH = 40;
+const STRIP = { width: 40, step: 3, low: 5, high: 12 };
 
-// Long strips are drawn as columns of several turns; the worst turn of a column gives its colour.
+// One picture of at most three paths. Long strips have columns of several turns, coloured as the worst turn in them.
 function Strip({ marks }) {
-  const size = Math.ceil(marks.length / STRIP_WIDTH) || 1;
-  const columns = [];
-  for (let start = 0; start < marks.length; start += size) {
+  const size = Math.ceil(marks.length / STRIP.width) || 1;
+  const paths = { e: "", f: "", o: "" };
+  for (let start = 0, x = 1; start < marks.length; start += size, x += STRIP.step) {
     const part = marks.slice(start, start + size);
-    columns.push(part.includes("e") ? "e" : part.includes("f") ? "f" : "o");
+    const kind = part.includes("e") ? "e" : part.includes("f") ? "f" : "o";
+    paths[kind] += `M${x} ${STRIP.high}v-${kind === "o" ? STRIP.low : STRIP.high}`;
   }
-  return html`<span class="strip" aria-hidden="true">${columns.map((mark) => html`<i class=${STRIP[mark]}></i>`)}</span>`;
+  return html`<svg class="strip" width=${STRIP.width * STRIP.step} height=${STRIP.high} aria-hidden="true">
+    ${Object.keys(paths).map((kind) => paths[kind] && html`<path class=${`s-${kind}`} d=${paths[kind]} />`)}</svg>`;
 }
 
 const CELL = { least: 5, most: 26, label: 0 };

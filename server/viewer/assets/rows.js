@@ -30,7 +30,12 @@ function Rows({ rows, query, picked, list }) {
   const at = Math.min(Number(query.row) || 0, rows.length - 1);
   useLayoutEffect(() => {
     const element = box.current;
-    const measure = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    // The window moves in steps, so that most frames of a scroll change nothing.
+    const measure = () => {
+      const step = rowHeight() * (OVERSCAN / 2);
+      const next = { top: Math.floor(element.scrollTop / step) * step, height: element.clientHeight };
+      setView((before) => (before.top === next.top && before.height === next.height ? before : next));
+    };
     measure();
     element.addEventListener("scroll", measure, { passive: true });
     window.addEventListener("resize", measure);

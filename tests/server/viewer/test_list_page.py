@@ -66,7 +66,7 @@ def test_list_writes_its_filters_into_the_address(page: Page, report_file: str) 
     page.goto(report_file)
     page.select_option("select[name=kind]", "file_not_found")
     page.fill("#search", "marked")
-    page.wait_for_function("location.hash === '#/?kind=file_not_found&q=marked'")
+    page.wait_for_function("() => location.hash === '#/?kind=file_not_found&q=marked'")
     assert tasks(page) == ["task-marked"]
     page.click("text=clear")
     assert page.locator(ROW).count() == 7
@@ -111,9 +111,9 @@ def test_theme_follows_the_system_until_it_is_switched(browser: Browser, report_
         colour = "getComputedStyle(document.body).backgroundColor"
         dark = page.evaluate(colour)
         page.keyboard.press("t")
-        page.wait_for_function(f"{colour} !== '{dark}'")
+        page.wait_for_function(f"() => {colour} !== '{dark}'")
         page.keyboard.press("t")
-        page.wait_for_function(f"{colour} === '{dark}'")
+        page.wait_for_function(f"() => {colour} === '{dark}'")
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_ten_thousand_episodes_are_a_window_of_rows_and_each_opens(browser: Brow
         assert page.locator("h2").first.inner_text().endswith("__task-9999")
         page.keyboard.press("u")
         page.fill("#search", "package-5__")
-        page.wait_for_function("document.querySelector('#filters output').textContent.startsWith('104 of')")
+        page.wait_for_function("() => document.querySelector('#filters output').textContent.startsWith('104 of')")
 
 
 @pytest.mark.parametrize("address", ["", "#/e/1.0", "#/c/0.0/0.2"])
