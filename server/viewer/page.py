@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ...environments.runs.played_tasks import read_played_tasks
 from ...environments.runs.play import Progress
+from ...environments.runs.played_tasks import read_played_tasks
 from ...environments.runs.reader import Stored, read_run
 from ...environments.runs.writer import FILE_NAME
 from ...environments.snapshots.store.cache import write_whole
