@@ -29,12 +29,12 @@ def page_template(folder: Path, **filters: Callable[..., Any]) -> jinja2.Templat
     return environment.get_template("page.html")
 
 
-def inline(file: Path) -> tuple[Markup, str]:
-    """Return a style or script as it stands in a page, and its hash for the page's Content-Security-Policy.
+def inline(*files: Path) -> tuple[Markup, str]:
+    """Return styles or scripts, one after the other, as they stand in a page, and the hash for its policy.
 
-    The policy forbids every other style and script on the page.
+    The page's Content-Security-Policy forbids every other style and script.
     """
     from markupsafe import Markup
 
-    text = file.read_text(encoding="utf-8").strip()
+    text = "\n".join(file.read_text(encoding="utf-8").strip() for file in files)
     return Markup(text), "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

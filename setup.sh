@@ -78,6 +78,7 @@ ensure_engines() {
     command -v podman >/dev/null || missing+=(podman)
     if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
         command -v debootstrap >/dev/null || missing+=(debootstrap) # slow tests make a base image with it
+        command -v chromium >/dev/null || missing+=(chromium) # the tests of the viewer open its pages in it
         [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
         # A killed engine leaves files that prevent the next start.
         listens docker || pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid

@@ -29,6 +29,7 @@ from .commands import (
     sandbox,
     tasks,
     train,
+    view,
 )
 from .options import INTERRUPTED, TERMINATED
 
@@ -46,7 +47,9 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "serve": episodes.serve,
         "run": episodes.run,
         "annotate": annotate.annotate,
+        "view": view.view,
         "report": episodes.report,
+        "fork": view.fork,
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,
         "bench": bench.bench,

@@ -1,11 +1,13 @@
 """Who may use the server: an optional API key, and no pages of other sites; and a name for each request.
 
 The key is sent as ``X-API-Key: KEY`` or ``Authorization: Bearer KEY``. ``GET /episodes/...`` takes the session's token
-as Bearer, so there the key must be in ``X-API-Key``.
+as Bearer, so there the key must be in ``X-API-Key``. ``/view`` is opened in browsers, which ask for the key as the
+password of HTTP's basic authentication; the name is not looked at.
 """
 
 from __future__ import annotations
 
+import base64
 import hmac
 import re
 import uuid
@@ -65,7 +67,8 @@ class Access:
         elif not self._has_key(headers, scope["path"]):
             self._refused("key")
             detail = "this server needs its API key: send it as the header X-API-Key"
-            answer = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
+            challenge = 'Basic realm="Etude: the API key is the password"' if _is_view(scope["path"]) else "Bearer"
+            answer = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": challenge})
         else:
             await self.app(scope, receive, named)
             return
@@ -83,7 +86,21 @@ class Access:
         candidates = [headers.get("x-api-key", "")]
         if scheme.lower() == "bearer" and not path.startswith("/episodes/"):
             candidates.append(bearer.strip())
+        if scheme.lower() == "basic" and _is_view(path):
+            candidates.append(_password(bearer))
         return any(hmac.compare_digest(text.encode("utf-8", "replace"), self._key) for text in candidates)
+
+
+def _is_view(path: str) -> bool:
+    return path == "/view" or path.startswith("/view/")
+
+
+def _password(credentials: str) -> str:
+    """Return the password in the credentials of basic authentication; empty for anything else."""
+    try:
+        return base64.b64decode(credentials.strip(), validate=True).decode("utf-8", "replace").partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def check_key(key: str) -> str:

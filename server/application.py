@@ -26,6 +26,7 @@ from .metrics import Metrics
 from .routes.operations import add_operations_routes
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
+from .routes.view import add_view_routes
 from .routes.web_page import add_web_page
 from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
@@ -101,6 +102,7 @@ def create_app(
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive)
     add_operations_routes(app, task_set, server, metrics)
     add_web_page(app, task_set)
+    add_view_routes(app, server, archive)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from typing import Any
 from weakref import WeakSet
 
 from openenv.core.env_server.exceptions import SessionCapacityError
@@ -59,6 +60,14 @@ class Archive:
             if stored_id == episode_id and _is_same(stored_token, token):
                 return json.dumps(episode.served()).encode()
         return None
+
+    def of_token(self, token: str) -> dict[str, LeftBehind]:
+        """Return the episodes of the session with this token by their ids, the oldest first."""
+        return {
+            stored_id: episode
+            for (stored_id, stored_token), episode in self._episodes.items()
+            if _is_same(stored_token, token)
+        }
 
 
 def _is_same(token: str, other: str) -> bool:
@@ -216,3 +225,10 @@ class SessionServer(HTTPEnvServer):
                 if running is not None:
                     return json.dumps(running).encode()
         return archive.find(episode_id, token)
+
+    def running_episode(self, token: str) -> dict[str, Any] | None:
+        """Return the running episode of the session with ``token``; None when there is none."""
+        for environment in self._sessions.values():
+            if isinstance(environment, wire.EtudeEnvironment) and _is_same(environment.token, token):
+                return environment.served(environment.state.episode_id or "")
+        return None

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 NOT_SHIPPED = ("tests/", "benchmarks/", "research/", "examples/", ".ci/", "trainers/integrations/packages/")
-NOT_CODE = {"py.typed", "generators/selection/benchmark_repositories.toml"}
+NOT_CODE = {
+    "py.typed",
+    "generators/selection/benchmark_repositories.toml",
+    "server/viewer/assets/vendor/LICENSES.txt",
+}
 PAGE = (".html", ".css", ".js")
 
 

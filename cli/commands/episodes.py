@@ -160,17 +160,24 @@ def report(
     tasks: Annotated[
         Path | None, typer.Option(help="Show diffs against the workspaces of this folder's tasks.")
     ] = None,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Show hidden tests and reference solutions; do not publish such a page.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page that shows each turn of the episodes, each error and its hint, or a training run's curves."""
+    """Write the viewer as one HTML page: each turn of the episodes, errors with hints, a training run's curves."""
+    from ...environments.runs.writer import FILE_NAME
     from ...trainers.report.page import write_report as write_training_report
-    from ...trainers.report.run_files import is_run
+    from .view import training_data
 
-    if len(runs) == 1 and is_run(runs[0]) and tasks is None:
+    training = training_data(runs)
+    if len(runs) == 1 and training and not (runs[0] / FILE_NAME).is_file() and tasks is None:
         page = write_training_report(runs[0], out)
         console.show(page, [console.plain(page)], as_json)
         return
     from ...server.viewer import write_report
 
-    written = write_report(runs, out or Path("report.html"), tasks=tasks)
+    page_file = out or (runs[0] if len(runs) == 1 and training else Path()) / "report.html"
+    with progress_bar("report") as progress:
+        written = write_report(runs, page_file, tasks=tasks, reveal=reveal, training=training, progress=progress)
     console.show(written, [console.plain(written)], as_json)

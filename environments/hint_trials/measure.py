@@ -62,7 +62,7 @@ async def measure_hints(
     """
     episodes = stored_episodes(run)
     add_texts(episodes, texts)
-    tasks = _own_tasks(episodes) if tasks is None else tasks
+    tasks = tasks_of_episodes(episodes) if tasks is None else tasks
     places = chosen_places(episodes, sample, seed)
     llm = model.open(agent_name.partition(":")[2], jobs) if agent is None and agents.asks_model(agent_name) else None
     try:
@@ -90,7 +90,7 @@ async def measure_hints(
     return result
 
 
-def _own_tasks(episodes: Sequence[Stored]) -> Tasks:
+def tasks_of_episodes(episodes: Sequence[Stored]) -> Tasks:
     """Return the tasks of an environment that makes those of the episodes itself. Raises RunError without one."""
     task_ids = {stored.episode.task_id for stored in episodes}
     for tasks in made_tasks():

@@ -31,6 +31,7 @@ INDEX: dict[str, Any] = {
         "GET /tasks/TASK_ID": "one public row",
         "GET /rows": "the tasks as rows for /seed_session",
         "GET /episodes/EPISODE_ID": "one episode, for the holder of its session's token",
+        "GET /view": "the viewer, for people: the episodes of the session tokens that they enter",
         "GET /health": "whether the server runs",
         "GET /readyz": "whether it takes new episodes, and why not",
         "GET /metrics": "counts in Prometheus' text format",

@@ -1,37 +1,39 @@
-"""The page: episodes of stored runs, their totals and their kinds of errors, rendered from ``page.html``."""
+"""The report: a page with the episodes of stored runs, their totals and their kinds of errors, as one file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import Any
 
+from ...environments.runs.play import Progress
+from ...environments.runs.played_tasks import read_played_tasks
 from ...environments.runs.reader import Stored, read_run
+from ...environments.runs.writer import FILE_NAME
 from ...environments.snapshots.store.cache import write_whole
-from ...environments.tasks.task_set import TaskSet
-from ...environments.tasks.task_trees import materials
 from ...errors import ReportError
-from ...html_pages import inline, page_template
-from .changes import Base, tree_base
+from .assembly import file_page, packed
+from .details import detail_of
+from .rows import Origin, row_of
 from .safe_text import one_line
+from .task_texts import Bases, Solutions, solutions, workspaces
 from .views import EpisodeView, behaviour, message, recovery
 
-if TYPE_CHECKING:
-    import jinja2
-
-Bases = Callable[[str], Base | None]
-"""Function from a task's id to what its workspace held; it returns None for a task that the task set lacks."""
-
-MAX_EPISODES = 500
+MAX_EPISODES = 10_000
 """Episodes of one page."""
+PLAIN_EPISODES = 500
+"""Episodes of the part of the page that needs no script."""
 PAGE_CHARACTERS = 16_000_000
-"""Characters of the runs' own text on a page, about; a browser needs a few times as many bytes."""
+"""Characters of the runs' own text in that part, about; a browser needs a few times as many bytes."""
 EPISODE_CHARACTERS = 400_000
 """Characters of one episode's own text, about."""
-_HERE = Path(__file__).parent
+_LEAST_CHARACTERS = 20_000
+_ALL_CHARACTERS = 200_000_000
+_PACKED_BYTES = 48_000_000
+"""Bytes of the packed episodes; those that do not fit are in the list alone."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +83,51 @@ class KindRow:
     hinted: int
 
 
-def write_report(runs: Sequence[Path], out: Path, *, tasks: Path | None = None) -> Report:
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    tasks: Path | None = None,
+    reveal: bool = False,
+    training: Sequence[Mapping[str, Any]] = (),
+    progress: Progress = lambda phase, done, total: None,
+) -> Report:
     """Write the report of the runs' episodes to ``out``.
 
-    With the folder ``tasks`` of their task set, diffs are shown against the workspace. Raises RunError, ReportError,
-    and for ``tasks`` TaskSetError and SnapshotError.
+    With the folder ``tasks`` of their task set, diffs are shown against the workspace. ``reveal`` adds the names of
+    hidden tests and, with ``tasks``, the difference from the reference solution. ``training`` are curves of training
+    runs (``index_of``). Raises RunError, ReportError, and for ``tasks`` TaskSetError and SnapshotError.
     """
-    bases = _workspaces(TaskSet.load(tasks)) if tasks is not None else None
-    episodes: list[tuple[str, Stored]] = []
+    bases = workspaces(tasks) if tasks is not None else None
+    solved = solutions(tasks) if tasks is not None and reveal else None
+    episodes: list[tuple[Origin, Stored]] = []
     left_out = 0
-    for run in runs:
-        for stored in read_run(run):
+    curves = {item["run"] for item in training}
+    for number, run in enumerate(runs):
+        if number in curves and not (run / FILE_NAME).is_file():
+            continue
+        features = read_played_tasks(run) if run.is_dir() else {}
+        for place, stored in enumerate(read_run(run)):
             if len(episodes) < MAX_EPISODES:
-                episodes.append((str(run), stored))
+                episodes.append((Origin(number, place, features.get(stored.episode.task_id)), stored))
             else:
                 left_out += 1
-    if not episodes:
+    if not episodes and not training:
         raise ReportError(f"no episodes in {', '.join(map(str, runs))}: `etude run` plays some")
     totals = _totals([stored for _, stored in episodes])
-    data = _render(episodes, totals, bases, left_out).encode()
+    names = [str(run) for run in runs]
+    lines = _lines(names, episodes, bases, solved, training, progress, reveal=reveal)
+    filters: dict[str, Callable[..., Any]] = {
+        "seconds": _seconds,
+        "number": "{:.3g}".format,
+        "count": _count,
+        "line": one_line,
+        "behaviour": behaviour,
+        "message": message,
+        "recovery": recovery,
+    }
+    plain = _plain(names, episodes, bases, totals, left_out)
+    data = file_page(f"Etude report: {', '.join(names)}", lines, filters, plain).encode()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, data)
@@ -110,42 +138,60 @@ def write_report(runs: Sequence[Path], out: Path, *, tasks: Path | None = None) 
     )
 
 
-def _workspaces(tasks: TaskSet) -> Bases:
-    """Return the bases of a task set's workspaces; a snapshot that the cache lacks is unpacked or built."""
-    by_id = {task.task_id: task for task in tasks}
-
-    @cache
-    def base(task_id: str) -> Base | None:
-        task = by_id.get(task_id)
-        if task is None or task.snapshot is None:
-            return None
-        return tree_base(materials(task, blobs=tasks.blobs).agent_tree)
-
-    return base
+def index_of(
+    runs: Sequence[str], rows: Sequence[Mapping[str, Any]], training: Sequence[Mapping[str, Any]], **more: Any
+) -> dict[str, Any]:
+    """Return what the page loads first: runs, rows of episodes, and the curves of training runs by ``run``."""
+    return {"runs": [one_line(name, 200) for name in runs], "rows": list(rows), "training": list(training), **more}
 
 
-def _render(episodes: Sequence[tuple[str, Stored]], totals: Totals, bases: Bases | None, left_out: int) -> str:
-    """Return the page. The same episodes give the same bytes."""
-    room = min(EPISODE_CHARACTERS, PAGE_CHARACTERS // len(episodes))
+def _lines(
+    names: Sequence[str],
+    episodes: Sequence[tuple[Origin, Stored]],
+    bases: Bases | None,
+    solved: Solutions | None,
+    training: Sequence[Mapping[str, Any]],
+    progress: Progress,
+    *,
+    reveal: bool,
+) -> Iterator[str]:
+    """Yield the index, then each episode, packed. The same episodes give the same lines."""
+    rows = [row_of(stored, origin) for origin, stored in episodes]
+    yield packed(index_of(names, rows, training, reveal=reveal))
+    room = min(EPISODE_CHARACTERS, max(_LEAST_CHARACTERS, _ALL_CHARACTERS // max(1, len(episodes))))
+    size = 0
+    for done, (_, stored) in enumerate(episodes):
+        if done % 100 == 0:
+            progress("report", done, len(episodes))
+        task_id = stored.episode.task_id
+        base = bases(task_id) if bases else None
+        solution = (lambda name=task_id: solved(name)) if solved else None
+        line = packed(detail_of(stored, base=base, solution=solution, room=room, reveal=reveal))
+        size += len(line)
+        yield line if size <= _PACKED_BYTES else ""
+
+
+def _plain(
+    names: Sequence[str],
+    episodes: Sequence[tuple[Origin, Stored]],
+    bases: Bases | None,
+    totals: Totals,
+    left_out: int,
+) -> dict[str, Any]:
+    """Return the values of the part of the page that is shown without scripts."""
+    shown = list(islice(episodes, PLAIN_EPISODES))
+    room = min(EPISODE_CHARACTERS, PAGE_CHARACTERS // max(1, len(shown)))
     views = [
-        EpisodeView(number, run, stored, bases(stored.episode.task_id) if bases else None, room)
-        for number, (run, stored) in enumerate(episodes, start=1)
+        EpisodeView(number, names[origin.run], stored, bases(stored.episode.task_id) if bases else None, room)
+        for number, (origin, stored) in enumerate(shown, start=1)
     ]
-    template = _template()
-    style, style_hash = inline(_HERE / "style.css")
-    script, script_hash = inline(_HERE / "script.js")
-    return template.render(
-        episodes=views,
-        left_out=left_out,
-        kinds=_kinds([stored for _, stored in episodes]),
-        agents=sorted({view.agent for view in views}),
-        runs=list(dict.fromkeys(view.run for view in views)),
-        totals=totals,
-        style=style,
-        script=script,
-        style_hash=style_hash,
-        script_hash=script_hash,
-    )
+    return {
+        "episodes": views,
+        "left_out": left_out + len(episodes) - len(shown),
+        "kinds": _kinds([stored for _, stored in episodes]),
+        "runs": names,
+        "totals": totals,
+    }
 
 
 def _totals(episodes: Sequence[Stored]) -> Totals:
@@ -174,20 +220,6 @@ def _kinds(episodes: Sequence[Stored]) -> list[KindRow]:
         hinted = sum(bool(error.hints) for error in of_kind)
         rows.append(KindRow(kind, len(of_kind), recovered, len(followed), median(turns) if turns else None, hinted))
     return sorted(rows, key=lambda row: (-row.count, row.kind))
-
-
-@cache
-def _template() -> jinja2.Template:
-    return page_template(
-        _HERE,
-        seconds=_seconds,
-        number="{:.3g}".format,
-        count=_count,
-        line=one_line,
-        behaviour=behaviour,
-        message=message,
-        recovery=recovery,
-    )
 
 
 def _seconds(value: float) -> str:

@@ -260,6 +260,8 @@ class Recipe(Table):
     """Folders of the runs that stage "sft" learns from; one may be given as a string."""
     tensorboard: bool = False
     """Whether metrics are also written for TensorBoard, to ``out``/tensorboard."""
+    record_episodes: int = Field(default=4, ge=0)
+    """Episodes of each batch that are written to ``out``/episodes.jsonl, for `etude view`."""
     model: Model = Model()
     """Model that is trained."""
     environment: Environment = Environment()

@@ -18,7 +18,13 @@ from .scale_checks import scale_problems
 _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 """Objectives with one ratio for a whole sequence. With that ratio, k3 has about the gradient of the forward KL."""
 _GROUP_KEYS = ("train.prompts", "train.group", "train.epochs_on_a_batch", "train.gradients_every")
-_ROLLOUT_KEYS = ("environment.tasks", "safety.hack_rate", "safety.suspect_rate", "safety.teacher_drift")
+_ROLLOUT_KEYS = (
+    "environment.tasks",
+    "record_episodes",
+    "safety.hack_rate",
+    "safety.suspect_rate",
+    "safety.teacher_drift",
+)
 UNREAD = {
     "sft": ("objective", "effort", "channels", "distillation", "replay", "asynchronous", *_GROUP_KEYS, *_ROLLOUT_KEYS),
     "rl": ("sft", "episodes"),
@@ -72,7 +78,7 @@ def unread_keys(stage: str, table: Mapping[str, Any]) -> list[str]:
     """Return one line for each group of keys that the recipe's TOML ``table`` sets and its stage does not read."""
     inner = {name: value for name, value in table.items() if isinstance(value, Mapping)}
     keys = {*table, *(f"{name}.{key}" for name, value in inner.items() for key in value)}
-    names = [name if "." in name or name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in keys]
+    names = [f"[{name}]" if name in inner else name for name in UNREAD[stage] if name in keys]
     problems = [f'stage = "{stage}" does not read {", ".join(names)}; remove them'] if names else []
     for name in ("distillation", "replay") if stage == "rl" else ():
         if table.get(name) and f"channels.{name}" not in keys:

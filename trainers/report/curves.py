@@ -39,6 +39,12 @@ class Chart:
     """Steps at which a value was not finite."""
     limit: str = ""
     """The recipe's limit, as text."""
+    series: Sequence[Series] = ()
+    """Curves of the picture as numbers."""
+    share: bool = False
+    """Whether the axis goes from 0 to 1."""
+    bound: float | None = None
+    """The recipe's limit; None without one."""
 
 
 @dataclass
@@ -79,7 +85,8 @@ def _section(section: Section, plots: Sequence[Plot], run: Run) -> Section:
                 section.constant.append((plot.title, text))
         else:
             drawn = picture(series, share=plot.share, limit=limit or None)
-            section.charts.append(Chart(plot.title, drawn, missing, limit_text))
+            chart = Chart(plot.title, drawn, missing, limit_text, series, plot.share, limit or None)
+            section.charts.append(chart)
     return section
 
 

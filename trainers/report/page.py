@@ -85,9 +85,9 @@ def render(run: Run) -> str:
     style, style_hash = inline(_HERE / "style.css")
     return template.render(
         run=run,
-        state=_state(run),
-        totals=_totals(run),
-        warnings=list(run.ended["warnings"]) if run.ended else run_warnings(run.rows, run.recipe),
+        state=run_state(run),
+        totals=run_totals(run),
+        warnings=warnings_of(run),
         evaluations=list(_evaluation_rows(run)),
         sections=sections(run),
         metrics=list(_metric_rows(run)),
@@ -99,7 +99,12 @@ def render(run: Run) -> str:
     )
 
 
-def _state(run: Run) -> tuple[str, str]:
+def warnings_of(run: Run) -> list[str]:
+    """Return what a user should know about a run."""
+    return list(run.ended["warnings"]) if run.ended else run_warnings(run.rows, run.recipe)
+
+
+def run_state(run: Run) -> tuple[str, str]:
     """Return a CSS class and a sentence: how far the run is, and why it is not further."""
     steps, ended = run.recipe["train"]["steps"], run.ended
     if ended is None:
@@ -111,7 +116,7 @@ def _state(run: Run) -> tuple[str, str]:
     return "done", f"Done: {ended['steps']} of {steps} steps."
 
 
-def _totals(run: Run) -> list[tuple[str, str]]:
+def run_totals(run: Run) -> list[tuple[str, str]]:
     """Return the numbers at the top of the page, as (name, text)."""
     train = run.recipe["train"]
     groups, flat, unsolved = group_counts(run.rows, train["prompts"])

@@ -20,6 +20,8 @@ RESULT = "result.json"
 """The result, once the run has ended or was interrupted."""
 BEFORE = "before.json"
 """The evaluation before training; null without held-out tasks."""
+EPISODES = "episodes.jsonl"
+"""Some episodes of each batch, a line each, as `etude run` writes them."""
 STOPPED = "stopped.json"
 """Why the kill switch stopped the run."""
 

@@ -29,6 +29,7 @@ from ..rollouts.session_pool import Limits
 from ..sharded.access import causal_model, reshard_heads
 from .callbacks import MetricsWriter, PolicyMonitor
 from .checkpoints import CHECKPOINTS, Interrupt, StateSaver
+from .episode_records import EpisodeRecords
 from .kill_switch import KillSwitch
 from .memory_check import check_memory
 from .model_loading import LoadableModel, open_model
@@ -118,6 +119,8 @@ def add_callbacks(trainer: Any, recipe: Recipe, saver: StateSaver, progress: Pro
     callbacks = Callbacks(saver, switch, Interrupt(recipe.train.epochs_on_a_batch))
     prompts = recipe.train.prompts if recipe.stage == "rl" else 0
     metrics = MetricsWriter(out, progress, prompts=prompts, tensorboard=recipe.tensorboard, costs=switch.costs)
+    if recipe.stage == "rl" and recipe.record_episodes:
+        first = (*first, EpisodeRecords(out, lambda: trainer.last_rollouts(), recipe.record_episodes))
     # The saver comes before the metrics: a checkpoint is complete before its report is written, which may fail.
     for callback in (*first, saver, metrics, switch, callbacks.interrupt):
         trainer.add_callback(callback)

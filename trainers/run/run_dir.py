@@ -17,9 +17,9 @@ from ..recipe.recipe import Recipe
 from ..recipe.recipe_checks import ignored_keys
 from ..report.run_files import STOPPED, is_run, read_run, write_atomically
 
-_FREE = ("safety", "out", "sharding", "train.micro", "train.gradient_checkpointing")
-"""Tables and keys that a resumed run may change: limits, a folder that was moved, and the layout, which changes losses
-by rounding alone."""
+_FREE = ("safety", "out", "record_episodes", "sharding", "train.micro", "train.gradient_checkpointing")
+"""Tables and keys that a resumed run may change: limits, a folder that was moved, what is recorded, and the layout,
+which changes losses by rounding alone."""
 
 
 def write_json(path: Path, value: Any) -> None:

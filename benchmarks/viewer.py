@@ -1,0 +1,126 @@
+"""Time of the viewer in Chromium: a report of many episodes is written, opened, scrolled, filtered and read.
+
+    python benchmarks/viewer.py [--episodes 10000] [--shots FOLDER]
+
+It needs Debian's package `chromium` and the package `playwright`. The episodes are those of the agent `stumbler` on
+drills, repeated under other names. With --shots it also writes pictures of the pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from etude.environments.drill.tasks import DrillTasks
+from etude.environments.runs.play import run_episodes
+from etude.environments.runs.writer import FILE_NAME
+from etude.server.viewer import write_report
+
+PROGRAM = "/usr/bin/chromium"
+ROW = ".window .row"
+FRAMES = """async ([frames, step]) => {
+  const box = document.querySelector(".scroller");
+  const gaps = [];
+  let last = performance.now();
+  for (let frame = 0; frame < frames; frame += 1) {
+    box.scrollTop = step * frame;
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    gaps.push(now - last);
+    last = now;
+  }
+  return gaps;
+}"""
+SHOTS = [
+    ("list", "", {}),
+    ("episode", "#/e/0.0/t/1", {}),
+    ("comparison", "#/c/0.0/0.2", {}),
+    ("dark", "#/e/0.0", {"color_scheme": "dark"}),
+    ("phone", "", {"viewport": {"width": 390, "height": 844}}),
+]
+
+
+def many(folder: Path, number: int) -> Path:
+    """Write a run of ``number`` episodes and return its folder."""
+    tasks = DrillTasks(["choose", "chain"], level=2)
+    asyncio.run(run_episodes(tasks, "stumbler", out=folder / "played", limit=2))
+    rows = [json.loads(line) for line in (folder / "played" / FILE_NAME).read_text().splitlines()]
+    with (folder / FILE_NAME).open("w") as file:
+        for place in range(number):
+            row = {**rows[place % len(rows)], "sample": place // len(rows), "agent": f"stumbler-{place % 7}"}
+            file.write(json.dumps(row) + "\n")
+    return folder
+
+
+def milliseconds(action: Any, page: Page, until: str) -> float:
+    """Return the time from an action until an expression holds in the page."""
+    start = time.perf_counter()
+    action()
+    page.wait_for_function(f"() => {until}", polling="raf", timeout=120_000)
+    return (time.perf_counter() - start) * 1000
+
+
+def measure(browser: Browser, address: str, number: int) -> dict[str, float]:
+    """Return the times of one page."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    shown = "document.querySelector('#filters output')?.textContent.startsWith"
+    rows = f"document.querySelector('{ROW}') !== null"
+    times = {"open until the first rows": milliseconds(lambda: page.goto(address), page, rows)}
+    for what, pixels in (("wheel", 40), ("dragging the bar", 1200)):
+        gaps = page.evaluate(FRAMES, [240, pixels])
+        times |= {f"{what}, median frame": median(gaps), f"{what}, longest frame": max(gaps)}
+    times["rows in the document"] = float(page.locator(".row").count())
+    typed = f"{shown}('{(number + 6) // 7:,} of')"
+    times["search until shown"] = milliseconds(lambda: page.fill("#search", "stumbler-0"), page, typed)
+    times["last row"] = milliseconds(lambda: page.keyboard.press("Escape") or page.keyboard.press("G"), page, rows)
+    page.locator(f"{ROW}.chosen").wait_for()
+    opened = "document.querySelector('main.episode #turn-0') !== null"
+    times["open an episode"] = milliseconds(lambda: page.keyboard.press("Enter"), page, opened)
+    page.close()
+    return times
+
+
+def take_shots(browser: Browser, address: str, folder: Path) -> None:
+    """Write a picture of each kind of page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, place, options in SHOTS:
+        page = browser.new_page(**{"viewport": {"width": 1280, "height": 800}, **options})
+        page.goto(address + place)
+        page.wait_for_selector(f"{ROW}, .turns, .shared")
+        page.wait_for_timeout(300)
+        page.screenshot(path=folder / f"{name}.png")
+        page.close()
+
+
+def main() -> None:
+    """Print the sizes and times."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=10_000)
+    parser.add_argument("--shots", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        run = many(Path(name), arguments.episodes)
+        start = time.perf_counter()
+        written = write_report([run], Path(name) / "report.html")
+        print(f"episodes {written.episodes:,}, {(run / FILE_NAME).stat().st_size / 1e6:.1f} MB of episodes.jsonl")
+        print(f"report {written.size / 1e6:.1f} MB, written in {time.perf_counter() - start:.1f} s")
+        address = (Path(name) / "report.html").as_uri()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+            for what, value in measure(browser, address, arguments.episodes).items():
+                print(f"{what}: {value:.0f}{'' if what.startswith('rows') else ' ms'}")
+            if arguments.shots:
+                take_shots(browser, address, arguments.shots)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+// Small pictures of an episode: its score, the strip of its turns, and the lanes of its timeline.
+function Score({ row }) {
+  if (row.running) return html`<span class="score running">running</span>`;
+  if (row.value === null) return html`<span class="score void">${row.void ? "not valid" : "none"}</span>`;
+  return html`<span class="score ${row.value === 1 ? "full" : "less"}">${short(row.value)}</span>`;
+}
+
+const STRIP = { width: 40, step: 3, low: 5, high: 12 };
+
+// One picture of at most three paths. Long strips have columns of several turns, coloured as the worst turn in them.
+function Strip({ marks }) {
+  const size = Math.ceil(marks.length / STRIP.width) || 1;
+  const paths = { e: "", f: "", o: "" };
+  for (let start = 0, x = 1; start < marks.length; start += size, x += STRIP.step) {
+    const part = marks.slice(start, start + size);
+    const kind = part.includes("e") ? "e" : part.includes("f") ? "f" : "o";
+    paths[kind] += `M${x} ${STRIP.high}v-${kind === "o" ? STRIP.low : STRIP.high}`;
+  }
+  return html`<svg class="strip" width=${STRIP.width * STRIP.step} height=${STRIP.high} aria-hidden="true">
+    ${Object.keys(paths).map((kind) => paths[kind] && html`<path class=${`s-${kind}`} d=${paths[kind]} />`)}</svg>`;
+}
+
+const CELL = { least: 5, most: 26, label: 0 };
+
+function Lane({ name, children }) {
+  return html`<div class="lane"><span class="lane-name">${name}</span><div class="lane-body">${children}</div></div>`;
+}
+
+// Returns the marks of a lane at their turns.
+function Marks({ items, cell }) {
+  return items.map(({ turn, kind, label, href, text }) => html`<a class="mark ${kind}" href=${href} title=${label}
+    style=${{ left: `${turn * cell}px`, width: `${Math.max(4, cell - 2)}px` }} tabindex="-1">${cell >= 12 ? text : ""}</a>`);
+}
+
+function turnHref(row, number) {
+  return address(["e", row.id, "t", number]);
+}
+
+function laneItems(row, detail) {
+  const turns = detail.turns.map((turn) => ({
+    turn: turn.n, kind: turn.failed ? "turn bad" : "turn", href: turnHref(row, turn.n), label: `turn ${turn.n}: ${turn.outcome}`, text: "",
+  }));
+  const errors = detail.turns.flatMap((turn) => turn.errors.map((error) => ({
+    turn: turn.n, kind: `error${error.injected ? " injected" : ""}${error.recovered ? " recovered" : ""}`, href: turnHref(row, turn.n),
+    label: `${error.kind} at turn ${turn.n}, ${error.recovery}`, text: error.recovered ? "\u2713" : "!",
+  })));
+  const hints = detail.turns.flatMap((turn) => turn.errors.filter((error) => error.hints.length).map((error) => ({
+    turn: turn.n, kind: "hint", href: turnHref(row, turn.n), label: `hint: ${whole(error.hints[0].text)}`, text: "?",
+  })));
+  const faults = detail.faults.map(([turn, kind]) => ({ turn, kind: "fault", href: turnHref(row, turn), label: `injected at turn ${turn}: ${kind}`, text: "~" }));
+  const findings = detail.findings.map((finding, place) => ({ ...finding, place })).filter((finding) => finding.turn !== null).map((finding) => ({
+    turn: finding.turn, kind: `finding ${finding.severity}`, href: address(["e", row.id, "f", finding.place]), label: `${finding.severity}: ${finding.exploit}`, text: "\u25b2",
+  }));
+  return { turns, errors, hints, faults, findings };
+}
+
+function Timeline({ row, detail, current }) {
+  const box = useRef(null);
+  const [width, setWidth] = useState(800);
+  useLayoutEffect(() => {
+    const measure = () => setWidth(Math.max(200, (box.current?.clientWidth || 900) - 92));
+    measure();
+    window.addEventListener("resize", measure);
+    return () => window.removeEventListener("resize", measure);
+  }, []);
+  const number = Math.max(1, detail.turns.length);
+  const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor(width / number)));
+  const lanes = useMemo(() => laneItems(row, detail), [row, detail]);
+  useLayoutEffect(() => {
+    const left = current * cell - width / 2;
+    if (box.current && number * cell > width) box.current.scrollLeft = Math.max(0, left);
+  }, [current, cell, width]);
+  const used = ["turns", "errors", "hints", "faults", "findings"].filter((name) => name === "turns" || name === "errors" || lanes[name].length);
+  return html`<div class="timeline" ref=${box} role="group" aria-label="Timeline of the episode">
+    <div class="lanes" style=${{ minWidth: `${number * cell + 92}px` }}>
+      <i class="now" style=${{ left: `${88 + current * cell}px`, width: `${cell}px` }}></i>
+      ${used.map((name) => html`<${Lane} name=${name === "findings" ? "findings" : name}><${Marks} items=${lanes[name]} cell=${cell} /></>`)}
+    </div>
+  </div>`;
+}

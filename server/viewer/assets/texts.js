@@ -1,0 +1,57 @@
+// Texts, numbers and addresses. A text of an episode is a string, or [head, characters left out, tail].
+const { html, render, useState, useEffect, useLayoutEffect, useMemo, useRef } = ui;
+
+const whole = (text) => (Array.isArray(text) ? `${text[0]}\n${text[2]}` : text || "");
+const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+const short = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(3))));
+
+function duration(seconds) {
+  if (!seconds) return ""; // not recorded
+  if (seconds < 0.001) return "< 1 ms";
+  if (seconds < 0.0995) return `${short(seconds * 1000)} ms`;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+// A needle is shown as a mark, so that a finding leads to its evidence.
+function marked(text, needle) {
+  if (!needle || !text.includes(needle)) return text;
+  const parts = text.split(needle);
+  return parts.flatMap((part, place) => (place ? [html`<mark>${needle}</mark>`, part] : [part]));
+}
+
+function Txt({ text, needle }) {
+  if (!Array.isArray(text)) return marked(text || "", needle);
+  const [head, gap, tail] = text;
+  return html`${marked(head, needle)}<em class="cut"> [${gap.toLocaleString("en")} characters left out] </em>${marked(tail, needle)}`;
+}
+
+function Block({ text, needle, kind = "" }) {
+  return whole(text) ? html`<pre class=${kind}><${Txt} text=${text} needle=${needle} /></pre>` : null;
+}
+
+const Name = ({ children }) => html`<bdi>${children}</bdi>`;
+
+// --- Addresses: "#/e/0.3/t/5", "#/?kind=timeout" ---------------------------------------------------------------
+
+function route() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { parts: path.split("/").filter(Boolean).map(decodeURIComponent), query: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+function address(parts, query = {}) {
+  const used = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  const path = parts.map(encodeURIComponent).join("/");
+  return `#/${path}${used.length ? `?${new URLSearchParams(used)}` : ""}`;
+}
+
+const go = (parts, query) => { location.hash = address(parts, query); };
+// An address that replaces the present one makes no new step back.
+function goQuietly(parts, query) {
+  history.replaceState(null, "", address(parts, query));
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+const setting = {
+  get(name) { try { return localStorage.getItem(`etude-${name}`); } catch { return null; } },
+  set(name, value) { try { localStorage.setItem(`etude-${name}`, value); } catch { /* files may have no storage */ } },
+};
