@@ -35,7 +35,16 @@ KNOWN = 0.3
 """Share of right paths without a hint; wrong ones are spread evenly over ``wrong_paths``."""
 RENAMED = 0.5
 """Share of dialogues with the function's and the module's name of another case, so that names must be copied."""
-_ENDINGS = ("", "", "", "_basic", "_errors", "_empty", "_default", "_raises", "_order", "_iter")
+CALLED = 0.85
+"""Share of reports with a failing call, as in the tasks that are played."""
+_PLAIN = 0.4
+"""Share of tests that are named after the function alone."""
+_ENDINGS = (
+    "basic errors empty default raises order iter fn key keys none false true list dict set tuple string bytes nested "
+    "class method args kwargs single many first last start end index slice copy cache lazy strict chain types values "
+    "items pred func name names path text line lines size length zero negative unicode repr simple complex invalid"
+).split()
+"""Words that follow a function's name in the names of its tests."""
 _VALUES = ("0", "1", "2", "[]", "{}", "'a'", "True", "False", "[1, 2]", "(1, 2)", "'abc'", "{1: 2}", "3.5", "'b c'")
 
 
@@ -70,10 +79,11 @@ def statement(case: Case, rng: random.Random) -> str:
     """Return a report in the product's words: failing tests that are named after the function, often a call too."""
     module = case.path.rpartition("/")[2].removesuffix(".py")
     file = f"tests/test_{rng.choice([module, module, case.root, 'all'])}.py"
-    names = list(dict.fromkeys(rng.choices(_ENDINGS, k=rng.choice([1, 1, 1, 2, 3]))))
+    drawn = ["" if rng.random() < _PLAIN else f"_{rng.choice(_ENDINGS)}" for _ in range(rng.choice([1, 1, 1, 2, 3]))]
+    names = list(dict.fromkeys(drawn))
     failing = [f"{file}::test_{case.function}{ending}" for ending in sorted(names)]
     calls = []
-    if rng.random() < 0.6:
+    if rng.random() < CALLED:
         imports = rng.choice([[], [f"from {case.root} import {case.function}"], [f"from {case.root} import *"]])
         call = f"{case.function}({', '.join(rng.choices(_VALUES, k=rng.randint(1, 3)))})"
         expected, actual = (CallResult("value", value) for value in rng.sample(_VALUES, 2))

@@ -219,7 +219,7 @@ def outcome(rollout: Rollout, case: Case) -> str:
         return "right edit, and something else"
     if not edits:
         return "no edit"
-    texts = [each for each in edits if isinstance(each, Mapping) and each.get("old") in case.module]
+    texts = [each for each in edits if isinstance(each, Mapping) and str(each.get("old", "\0")) in case.module]
     if any((each.get("old"), each.get("new")) == (case.old, case.new) for each in texts):
         return "right line, wrong path"
     if any(each.get("old") == case.old for each in texts):
