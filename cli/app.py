@@ -24,6 +24,7 @@ from .commands import (
     monitor,
     plan,
     redteam,
+    rescore,
     rows,
     sandbox,
     tasks,
@@ -48,6 +49,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "report": episodes.report,
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,
+        "rescore": rescore.rescore,
     },
     "Training": {"train": train.train, "plan": plan.plan, "replay": train.replay},
 }
