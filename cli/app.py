@@ -31,8 +31,9 @@ from .commands import (
     train,
 )
 from .options import INTERRUPTED, TERMINATED
+from .terminal import play_command
 
-app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="etude", no_args_is_help=True, pretty_exceptions_enable=False)
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Start here": {"demo": demo.demo, "doctor": doctor.doctor, "list": catalogue.list_},
     "Tasks": {
@@ -45,6 +46,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Episodes": {
         "serve": episodes.serve,
         "run": episodes.run,
+        "play": play_command.play,
         "annotate": annotate.annotate,
         "report": episodes.report,
         "monitor": monitor.monitor,

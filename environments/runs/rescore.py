@@ -183,7 +183,7 @@ def _compare(
     for line, again in pairs:
         before, after = (_aspects(stored.episode) for stored in (line.stored, again))
         differences = {name: [before[name], after[name]] for name in ASPECTS if before[name] != after[name]}
-        counts.update(differences)
+        counts.update(list(differences))
         if differences:
             episode = again.episode
             about = {"line": line.number, "agent": again.agent, "task_id": episode.task_id, "sample": again.sample}
