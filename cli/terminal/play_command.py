@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 DEFAULT_OUT = Path("runs/played")
+DEFAULT_TASKS = Path("tasks")
 _HELP = """Type one call per line; each line is one turn:
   TOOL text               such as: bash ls src         (the tool's main argument)
   TOOL key=value ...      such as: read_file path=setup.py start_line=1
@@ -73,17 +74,29 @@ def _choose(name: str, folder: Path | None, out: Path) -> "tuple[Tasks, Task]":
     from ...environments import ENVIRONMENTS
     from ...environments.runs.manual import next_task
     from ...environments.runs.play import holds, made_tasks
+    from ...errors import UnknownName
+    from ...registry import did_you_mean
 
     if folder is None and name in ENVIRONMENTS.paths() and ENVIRONMENTS.load(name).makes_tasks:
         task_set = tasks_of(name)
         return task_set, next_task(task_set, name, out)
-    sets = made_tasks() if folder is None else []
-    task_set = next((made for made in sets if holds(made, name)), None) or tasks_of(folder or Path("tasks"))
+    if folder is None:
+        for made in made_tasks():
+            if holds(made, name):
+                return made, made.by_id(name)
+        if not DEFAULT_TASKS.exists():
+            makers = [maker for maker in ENVIRONMENTS.paths() if ENVIRONMENTS.load(maker).makes_tasks]
+            unknown = did_you_mean("task or environment", name, makers)
+            raise UnknownName(f"{unknown}; name the folder of other tasks with --tasks")
+    task_set = tasks_of(folder or DEFAULT_TASKS)
     return task_set, task_set.by_id(name)
 
 
 def _converse(episode: "ManualEpisode", screen: "Screen") -> "PlayResult | None":
-    """Play the episode from its start to its end. Returns None for a person who leaves. Raises typer.Exit at the end of the input."""
+    """Play the episode to its end and return its outcome, None for a person who leaves.
+
+    Raises typer.Exit when the input ends before the episode.
+    """
     observation = episode.start()
     prompt, tools = observation.prompt or "", list(observation.tools or [])
     screen.show(prompt)
