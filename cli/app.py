@@ -31,11 +31,12 @@ from .commands import (
     train,
 )
 from .options import INTERRUPTED, TERMINATED
+from .scaffold import init_command
 from .terminal import play_command
 
 app = typer.Typer(name="etude", no_args_is_help=True, pretty_exceptions_enable=False)
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Start here": {"demo": demo.demo, "doctor": doctor.doctor, "list": catalogue.list_},
+    "Start here": {"demo": demo.demo, "doctor": doctor.doctor, "list": catalogue.list_, "init": init_command.init},
     "Tasks": {
         "generate": tasks.generate,
         "import": rows.import_,
