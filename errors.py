@@ -22,7 +22,7 @@ EtudeError
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
 ├── LogError                               a log of another tool cannot be read
-├── UnreadableLine                         a line that a person typed is no call of a tool
+├── UnreadableLine                         a line that a user typed cannot be read
 ├── HubError                               the Hub, or what a repository there holds
 ├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy;
 │                                          NotApplicable: the source lacks what the generator needs
@@ -231,7 +231,7 @@ class TaskSetError(EtudeError):
 
 
 class UnreadableLine(EtudeError):
-    """Raised when a line that a person typed is no call of a tool; it costs no turn."""
+    """Raised when a line that a user typed cannot be read; it costs no turn."""
 
 
 class HubError(EtudeError):

@@ -1,4 +1,4 @@
-"""What a person types, as the calls of an agent.
+"""What a user types, as the calls of an agent.
 
 A line is ``TOOL key=value ...``, ``TOOL {JSON}``, or ``TOOL text``: then the text is the tool's first required argument
 (or its first one), and ``key=value`` of other arguments may follow. A value ``<<WORD`` is the following lines up to

@@ -1,4 +1,4 @@
-"""Command ``play``: a person solves a task with the agent's tools and is graded."""
+"""Command ``play``: a user solves a task with the agent's tools and is graded."""
 
 import shlex
 import sys
@@ -81,9 +81,9 @@ def _choose(name: str, folder: Path | None, out: Path) -> "tuple[Tasks, Task]":
         task_set = tasks_of(name)
         return task_set, next_task(task_set, name, out)
     if folder is None:
-        for made in made_tasks():
-            if holds(made, name):
-                return made, made.by_id(name)
+        for candidates in made_tasks():
+            if holds(candidates, name):
+                return candidates, candidates.by_id(name)
         if not DEFAULT_TASKS.exists():
             makers = [maker for maker in ENVIRONMENTS.paths() if ENVIRONMENTS.load(maker).makes_tasks]
             unknown = did_you_mean("task or environment", name, makers)
@@ -93,7 +93,7 @@ def _choose(name: str, folder: Path | None, out: Path) -> "tuple[Tasks, Task]":
 
 
 def _converse(episode: "ManualEpisode", screen: "Screen") -> "PlayResult | None":
-    """Play the episode to its end and return its outcome, None for a person who leaves.
+    """Play the episode to its end and return its outcome, None for a user who leaves.
 
     Raises typer.Exit when the input ends before the episode.
     """

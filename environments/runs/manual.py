@@ -1,4 +1,4 @@
-"""An episode that a person plays: its actions are kept until it ends, so that another process can resume it.
+"""An episode that a user plays: its actions are stored until it ends, so that another process can resume it.
 
 ``OUT/unfinished-*.json`` holds the actions of an episode that is not over. When it ends, it becomes a row of
 ``OUT/episodes.jsonl`` like those of ``etude run``.
@@ -45,7 +45,7 @@ class Unfinished(Record):
 
 @dataclass(frozen=True)
 class PlayResult:
-    """Outcome of an episode that a person played."""
+    """Outcome of an episode that a user played."""
 
     task_id: str
     episode_id: str
@@ -103,7 +103,7 @@ class ManualEpisode:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the sandbox; the actions of an episode that is not over stay in its file."""
+        """Close the sandbox; the actions of an episode that is not over remain in its file."""
         try:
             self._loop.run(self._session.close())
         finally:
@@ -111,15 +111,15 @@ class ManualEpisode:
             self._journal.__exit__(*error)
 
     def start(self) -> Observation:
-        """Start the episode, or play the kept actions again. Raises SessionError and InfrastructureError."""
-        kept = self.unfinished
-        arguments = dict(self._reset)
-        if kept is not None:
-            arguments |= {"seed": kept.seed, "episode_id": kept.episode_id, "replay": kept.actions}
+        """Start the episode, or play the stored actions again. Raises SessionError and InfrastructureError."""
+        unfinished = self.unfinished
+        arguments: dict[str, Any] = dict(self._reset)
+        if unfinished is not None:
+            arguments |= {"seed": unfinished.seed, "episode_id": unfinished.episode_id, "replay": unfinished.actions}
         observation = self._loop.run(self._session.reset(task_id=self.task.task_id, **arguments))
         episode = self._session.episode()
-        if kept is None:
-            kept = Unfinished(
+        if unfinished is None:
+            unfinished = Unfinished(
                 task_id=self.task.task_id,
                 environment=self.task.environment,
                 episode_id=episode.episode_id,
@@ -127,24 +127,30 @@ class ManualEpisode:
                 sample=self._next_sample(),
                 settings=self._journal.settings,
             )
-        self.unfinished = kept
+        self.unfinished = unfinished
         return observation
 
     def step(self, action: Mapping[str, Any]) -> Observation:
-        """Play one turn and keep its action. An episode that is over then is written to the run."""
+        """Play one turn and store its action. An episode that is over then is written to the run."""
         observation = self._loop.run(self._session.step(action))
-        kept = self._kept()
-        kept.actions.append(dict(action))
+        unfinished = self._started()
+        unfinished.actions.append(dict(action))
         if not observation.done:
-            write_whole(self._file, kept.model_dump_json(indent=2).encode("utf-8", "replace"))
+            write_whole(self._file, unfinished.model_dump_json(indent=2).encode("utf-8", "replace"))
         return observation
 
     def finish(self) -> PlayResult:
         """Write the episode, which is over, to the run, and return its outcome."""
-        kept, episode = self._kept(), self._session.episode()
+        unfinished, episode = self._started(), self._session.episode()
         if episode.reward is None:
             episode.reward = Reward(valid=False, assurance=self.task.assurance)
-        about = {"agent": AGENT, "cause": "", "sample": kept.sample, "settings": self._journal.settings, "usage": {}}
+        about = {
+            "agent": AGENT,
+            "cause": "",
+            "sample": unfinished.sample,
+            "settings": self._journal.settings,
+            "usage": {},
+        }
         self._journal.add(about, episode)
         self._file.unlink(missing_ok=True)
         write_played_tasks(self.out, [self.task])
@@ -153,9 +159,9 @@ class ManualEpisode:
         summary = replace(summary, settings=self._journal.settings, earlier=len(rows) - 1)
         text = json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n"
         write_whole(self.out / "summary.json", text.encode())
-        return _result(episode, episode.reward, kept.sample, self.out)
+        return _result(episode, episode.reward, unfinished.sample, self.out)
 
-    def _kept(self) -> Unfinished:
+    def _started(self) -> Unfinished:
         if self.unfinished is None:
             raise RunError("the episode has not been started; call start first")
         return self.unfinished
@@ -184,9 +190,9 @@ def next_task(tasks: Tasks, environment: str, out: Path) -> Task:
     Raises RunError when ``out`` holds an episode of each.
     """
     for file in sorted(out.glob("unfinished-*.json")):
-        kept = read_unfinished(file)
-        if kept.environment == environment:
-            return tasks.by_id(kept.task_id)
+        unfinished = read_unfinished(file)
+        if unfinished.environment == environment:
+            return tasks.by_id(unfinished.task_id)
     done = {json.loads(line).get("task_id") for line in _lines(out)}
     for task in tasks:
         if task.task_id not in done:

@@ -1,4 +1,4 @@
-"""Lines that a person types, as calls."""
+"""Lines that a user types, as calls."""
 
 from __future__ import annotations
 

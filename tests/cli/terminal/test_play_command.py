@@ -92,7 +92,7 @@ def test_play_adds_a_sample_when_the_task_was_played_before(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("last", "code"), [(["/quit"], 0), ([], 1)])
-def test_play_resumes_when_the_person_left(
+def test_play_resumes_when_the_user_left(
     last: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
