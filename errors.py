@@ -22,6 +22,7 @@ EtudeError
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
 ├── LogError                               a log of another tool cannot be read
+├── UnreadableLine                         a line that a user typed cannot be read
 ├── HubError                               the Hub, or what a repository there holds
 ├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy;
 │                                          NotApplicable: the source lacks what the generator needs
@@ -227,6 +228,10 @@ class GraderError(EtudeError):
 
 class TaskSetError(EtudeError):
     """Raised when a task set cannot be read; the message names the file and the line."""
+
+
+class UnreadableLine(EtudeError):
+    """Raised when a line that a user typed cannot be read; it costs no turn."""
 
 
 class HubError(EtudeError):

@@ -25,6 +25,7 @@ from .commands import (
     monitor,
     plan,
     redteam,
+    rescore,
     rows,
     sandbox,
     tasks,
@@ -32,10 +33,12 @@ from .commands import (
     view,
 )
 from .options import INTERRUPTED, TERMINATED
+from .scaffold import init_command
+from .terminal import play_command
 
-app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="etude", no_args_is_help=True, pretty_exceptions_enable=False)
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Start here": {"demo": demo.demo, "doctor": doctor.doctor, "list": catalogue.list_},
+    "Start here": {"demo": demo.demo, "doctor": doctor.doctor, "list": catalogue.list_, "init": init_command.init},
     "Tasks": {
         "generate": tasks.generate,
         "import": rows.import_,
@@ -46,6 +49,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Episodes": {
         "serve": episodes.serve,
         "run": episodes.run,
+        "play": play_command.play,
         "annotate": annotate.annotate,
         "view": view.view,
         "report": episodes.report,
@@ -53,6 +57,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "monitor": monitor.monitor,
         "redteam": redteam.redteam,
         "bench": bench.bench,
+        "rescore": rescore.rescore,
     },
     "Training": {"train": train.train, "plan": plan.plan, "replay": train.replay},
 }

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, ValidationError, ValidationInf
 
 from ..errors import GraderError, UnknownName
 from ..hints.transcript.tool_schemas import parameters_of
-from ..models import MAY_GIVE_UP, AnswerVerifier, SandboxReport, Task
+from ..models import MAY_GIVE_UP, AnswerVerifier, Episode, SandboxReport, Task
 from ..registry import did_you_mean
 from .actions import Solution, call
 from .grading import Submission
@@ -178,6 +178,10 @@ class Environment(ABC):
     async def submission(self, task: Task, answer: str) -> Submission:
         """Freeze the world and return what is graded."""
         return Submission(task, answer=answer)
+
+    async def stored_submission(self, task: Task, episode: Episode) -> Submission | None:
+        """Return what a stored episode handed in, None where its record lacks a part; then its actions are replayed."""
+        return None
 
     async def close_world(self) -> None:
         """Release what the world holds. Idempotent."""

@@ -13,16 +13,17 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field
 
 from ...errors import SnapshotError
-from ...models import AnswerVerifier, PytestVerifier, Task
+from ...hints.transcript.parsing import parse_turn
+from ...models import AnswerVerifier, Episode, PytestVerifier, Task
 from ..actions import Solution, call, turn
 from ..base import BaseSession
 from ..declaration import Names, Opening, with_give_up
-from ..grading import Submission
+from ..grading import Submission, changes_of
 from ..running import Budget
 from ..sandbox import WORKSPACE, Sandbox, SavedLayer, open_sandbox
 from ..tasks.task_set import Tasks
 from ..tasks.task_trees import Materials, materials, unplayable
-from ..tool_protocol import RESTRICTED, Context
+from ..tool_protocol import RESTRICTED, SUBMIT, Context
 from .prompt import prompt
 from .restricted import absent_programs, without_profile
 from .tools import TOOLS, run_tool, schemas
@@ -145,11 +146,34 @@ class CodingSession(BaseSession):
         except ValueError as error:  # too many files: the agent's doing
             return submission(problem=f"the workspace cannot be collected: {error}")
 
+    async def stored_submission(self, task: Task, episode: Episode) -> Submission | None:
+        """Return the stored diff and answer, None where changes were refused: their content is not stored."""
+        if any(change.kind == "refused" for change in episode.diff):
+            return None
+        trees = self._materials = await _in_own_thread(partial(_prepare, task, self._tasks.blobs))
+        return Submission(
+            task,
+            changes_of(episode.diff),
+            answer=_submitted_answer(episode),
+            backend=self._backend,
+            limits=self._limits,
+            snapshot=trees.snapshot,
+        )
+
     async def close_world(self) -> None:
         """Close the sandbox."""
         sandbox, self._sandbox, self._sandbox_tree = self._sandbox, None, None
         if sandbox is not None:
             await sandbox.close()
+
+
+def _submitted_answer(episode: Episode) -> str:
+    """Return the answer of the submission that ended an episode, '' for one that ended otherwise."""
+    if episode.end != "submit":
+        return ""
+    calls = parse_turn(episode.turns[-1].action, len(episode.turns) - 1).calls
+    answers = [call.arguments.get("answer") for call in calls if call.name == SUBMIT and not call.problem]
+    return str(answers[0] or "").strip() if answers else ""
 
 
 async def _in_own_thread(function: Callable[[], T]) -> T:

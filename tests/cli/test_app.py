@@ -14,7 +14,8 @@ from etude.cli.options import key_values
 from etude.errors import UnknownName
 
 COMMANDS = (
-    "doctor list demo generate validate export push serve run annotate report monitor redteam train replay".split()
+    "doctor list init demo generate import validate export push serve run play annotate report monitor redteam rescore "
+    "train plan replay".split()
 )
 
 
@@ -41,9 +42,20 @@ def test_help_of_a_command_names_its_json_option(command: str, capsys: pytest.Ca
     assert ("--json" in shown) == (command != "serve")
 
 
-@pytest.mark.parametrize("command", ["pack", "unpack"])
-def test_help_of_a_snapshot_command_names_its_json_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["snapshot", command, "--help"]) == 0
+@pytest.mark.parametrize(
+    "command",
+    [
+        "snapshot pack",
+        "snapshot unpack",
+        "hints causal",
+        "hints write",
+        "hints eval",
+        "sandbox check",
+        "sandbox cleanup",
+    ],
+)
+def test_help_of_a_command_of_a_group_names_its_json_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*command.split(), "--help"]) == 0
     assert "--json" in capsys.readouterr().out
 
 
