@@ -1,5 +1,5 @@
 # Each target installs what it needs (see setup.sh); that is quick when nothing is missing.
-.PHONY: demo test test-slow test-train lint clean setup setup-demo setup-all
+.PHONY: demo docs test test-slow test-train lint clean setup setup-demo setup-all
 
 setup:
 	@bash setup.sh
@@ -13,6 +13,12 @@ setup-all:
 
 demo: setup-demo
 	@.venv/bin/etude demo
+
+# mkdocstrings reads a folder called etude, and a clone may have any name.
+docs:
+	@bash setup.sh docs
+	@link=$$(mktemp -d) && trap 'rm -rf "$$link"' EXIT && ln -s "$(CURDIR)" "$$link/etude" && \
+	PYTHONPATH="$$link" .venv/bin/mkdocs build --strict
 
 # Two files of tests at a time; the fixtures of a file are made once.
 test: setup
