@@ -18,6 +18,7 @@ NOT_CODE = {
     "server/viewer/assets/vendor/LICENSES.txt",
 }
 PAGE = (".html", ".css", ".js")
+DATA = ("recipes/", "cli/scaffold/templates/")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def test_the_wheel_is_the_tracked_package(contents: set[str], tracked: list[str]
     expected = {
         f"etude/{name}"
         for name in tracked
-        if (name.endswith((".py", *PAGE)) or name in NOT_CODE or name.startswith("recipes/"))
+        if (name.endswith((".py", *PAGE)) or name in NOT_CODE or name.startswith(DATA))
         and not name.startswith(NOT_SHIPPED)
     }
     assert shipped == expected

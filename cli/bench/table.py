@@ -46,15 +46,15 @@ def results(times: Times) -> list[Result]:
     """Return a result per action and side, the sides of an action together, Etude's first."""
     measures = list(dict.fromkeys(measure for measured in times.values() for measure in measured))
     ordered = sorted(times, key=lambda key: key[0] != OURS)
-    found: list[Result] = []
+    rows: list[Result] = []
     for measure in measures:
         medians = {key: statistics.median(times[key][measure]) for key in ordered if measure in times[key]}
         base = next((median for key, median in medians.items() if key[0] == OURS), None)
-        found += [
+        rows += [
             Result(measure, *key, median, median / base if base else None, len(times[key][measure]))
             for key, median in medians.items()
         ]
-    return found
+    return rows
 
 
 def markdown(rows: Sequence[Result]) -> str:

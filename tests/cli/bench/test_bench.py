@@ -19,7 +19,6 @@ from etude.cli.bench.projects import PEERS, SCRIPTS, chosen, interpreter
 from etude.cli.bench.table import Result, markdown, plot, results
 from etude.errors import BenchError
 
-
 SVG = "{http://www.w3.org/2000/svg}"
 
 
