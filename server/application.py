@@ -29,6 +29,7 @@ from .routes.tasks import add_read_only_routes
 from .routes.web_page import add_web_page
 from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
+from .store import GradedStore, store_of
 from .watched import WatchedEnvironment
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ def create_app(
     max_body: int = MAX_BODY,
     penalty: wire.PenaltySettings | None = None,
     api_key: str = "",
+    store: GradedStore | None = None,
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
@@ -59,7 +61,8 @@ def create_app(
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
     which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
-    needs (see ``access``); none by default.
+    needs (see ``access``); none by default. store: where graded episodes are written;
+    it is closed with the application.
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
@@ -81,6 +84,7 @@ def create_app(
             judge_weight=weight,
             metrics=metrics,
             admission=admission,
+            store=store,
         )
 
     metrics = Metrics(lambda: server.active)
@@ -95,6 +99,8 @@ def create_app(
         await server.stop()
         if llm is not None:
             await llm.close()
+        if store is not None:
+            store.close()
 
     app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
     app.state.sessions = server
@@ -102,7 +108,7 @@ def create_app(
     app.add_middleware(Access, key=check_key(api_key), refused=metrics.refused)
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (ServerBusy, 503), (ClientBusy, 429)):
         app.add_exception_handler(error_type, _answer_with(status))
-    add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive)
+    add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive, store)
     add_operations_routes(app, task_set, server, metrics)
     add_web_page(app, task_set)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
@@ -118,13 +124,14 @@ def app_from_environment() -> FastAPI:
     """Return the application for ``uvicorn etude.server.app:app``, configured by environment variables.
 
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
-    ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs.
+    ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs. ETUDE_STORE: store of graded episodes.
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
     tasks = tasks_of(environment, folder)
     faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
-    return create_app(tasks, environment=environment, faults=faults, api_key=api_key)
+    store = store_of(os.environ.get("ETUDE_STORE", ""))
+    return create_app(tasks, environment=environment, faults=faults, api_key=api_key, store=store)
 
 
 def _answer_with(status: int) -> Callable[[Request, Exception], Response]:

@@ -27,6 +27,7 @@ from .application import create_app
 from .guard import MAX_BODY
 from .log_lines import configure
 from .sources import environment_in, tasks_of
+from .store import store_of
 
 log = logging.getLogger(__name__)
 
@@ -57,15 +58,16 @@ def serve(
     mode: str | None = None,
     penalty: PenaltySettings | None = None,
     log_format: str | None = None,
+    store: str | Path | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
 
     When it is not 0, one line on stderr says why. tasks_dir: default ETUDE_TASKS. environment: default ETUDE_ENV, else
     the one that the tasks name. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address
-    instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. The API key is in
-    ETUDE_API_KEY. limits: fields of ``admission.ServerLimits``; default: its environment variables. The other arguments
-    are those of ``create_app``.
+    instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. store: path or URL;
+    default ETUDE_STORE, else a path in the home folder. limits: fields of ``admission.ServerLimits``; default: its
+    environment variables. The API key is in ETUDE_API_KEY. The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -87,6 +89,7 @@ def serve(
                 mode=mode,
                 penalty=penalty,
                 api_key=api_key,
+                store=store_of(store or os.environ.get("ETUDE_STORE", "")),
             )
         except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))

@@ -22,6 +22,7 @@ from ..environments import openenv as wire
 from ..environments.wire_values import LeftBehind
 from .admission import Admission, client
 from .guard import transport
+from .store import GradedStore
 
 log = logging.getLogger(__name__)
 
@@ -208,11 +209,14 @@ class SessionServer(HTTPEnvServer):
                 await self._destroy_session(session_id)
         self._over_http &= self._session_info.keys()
 
-    def find_episode(self, archive: Archive, episode_id: str, token: str) -> bytes | None:
-        """Return the JSON of an episode of the session with ``token``, running or archived; None when there is none."""
+    async def find_episode(
+        self, archive: Archive, store: GradedStore | None, episode_id: str, token: str
+    ) -> bytes | None:
+        """Return the JSON of an episode of the session with ``token``, running or stored; None when there is none."""
         for environment in self._sessions.values():
             if isinstance(environment, wire.EtudeEnvironment) and _is_same(environment.token, token):
                 running = environment.served(episode_id)
                 if running is not None:
                     return json.dumps(running).encode()
-        return archive.find(episode_id, token)
+        stored = None if store is None else await asyncio.to_thread(store.find, episode_id, token)
+        return stored or archive.find(episode_id, token)

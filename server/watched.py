@@ -11,11 +11,14 @@ from typing import Any, TypeVar
 
 from openenv.core.env_server.exceptions import SessionCapacityError
 
+from .. import models
 from ..environments import openenv as wire
-from ..environments.session import limiter
+from ..environments.session import Standing, limiter
+from ..environments.wire_values import served_episode
 from ..errors import SessionError
 from .admission import Admission, client
 from .metrics import Metrics
+from .store import GradedStore
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,10 +33,13 @@ class WatchedEnvironment(wire.EtudeEnvironment):
     Outcomes are ``ok``, ``refused`` (a mistake of the client), ``failed`` (of the machine), ``cut`` (the client left).
     """
 
-    def __init__(self, *arguments: Any, metrics: Metrics, admission: Admission, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, metrics: Metrics, admission: Admission, store: GradedStore | None = None, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self.client = client.get()
         self._metrics = metrics
+        self._store = store
         self._limiter = admission.limiter(self.client)
 
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
@@ -58,6 +64,18 @@ class WatchedEnvironment(wire.EtudeEnvironment):
         async with self._limiter("execution"):
             limiter.set(lambda work: nullcontext() if work == "execution" else self._limiter(work))
             return await super()._reset(arguments)
+
+    async def _scored(self, raw: dict[str, Any], played: models.Observation) -> wire.Observation:
+        """Return the observation for the wire; a graded episode is in the store before its last one is returned."""
+        observation = await super()._scored(raw, played)
+        standing = self._standing() if observation.done and self._store is not None else None
+        if standing is not None and standing.record.reward is not None and standing.record.reward.valid:
+            await asyncio.to_thread(self._save, standing)
+        return observation
+
+    def _save(self, standing: Standing) -> None:
+        assert self._store is not None
+        self._store.save(served_episode(standing.episode()), self.token)
 
     def _report(self, name: str, outcome: str, seconds: float, *, done: bool) -> None:
         self._metrics.called(name, outcome, seconds)

@@ -70,6 +70,14 @@ def serve(
             min=1, metavar="N", envvar="ETUDE_GRADINGS", help="Grade N episodes at once; default: all cores but one."
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            envvar="ETUDE_STORE",
+            help="Write graded episodes to this SQLite file or PostgreSQL URL, or none; default: ~/.local/state/etude.",
+        ),
+    ] = None,
     log: Annotated[
         str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
     ] = "text",
@@ -96,6 +104,7 @@ def serve(
             "gradings": gradings,
         },
         log_format=log,
+        store=store,
     )
     raise typer.Exit(code)
 

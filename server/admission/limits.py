@@ -18,7 +18,7 @@ from ...environments.session import Work
 from .fair_queue import FairQueue
 
 RETRY_S = 5
-"""Seconds after which a refused client is told to try again, before any session has ended."""
+"""Seconds after which a refused client may try again, before any session has ended."""
 MAX_RETRY_S = 60
 _ENDS = 16
 """Ends of sessions from which the time until the next one is estimated."""
@@ -51,7 +51,7 @@ class ServerLimits:
     def read(cls, **chosen: int | None) -> ServerLimits:
         """Return the chosen limits; the others come from environment variables, else are the defaults.
 
-        Raises ValueError for a value that is no number or too small.
+        Raises ValueError for a value that is not a number, or too small.
         """
         values = {name: value for name, value in chosen.items() if value is not None}
         for limit in fields(cls):
