@@ -106,7 +106,7 @@ class GradedStore:
 
 
 def store_of(place: str | Path) -> GradedStore | None:
-    """Return the store at a place; '' is the default path, if it can be written, and ``none`` is no store.
+    """Return the store at a place; '' is the default path, if it can be written; with ``none`` return None.
 
     Raises StoreError.
     """

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
+from helpers.faulty_drills import TASKS, play
 from prometheus_client.parser import text_string_to_metric_families
 
 from etude.client import Client, connect
-from etude.environments.drill.session import DrillSession
 from etude.environments.session import Work, limiter
 from etude.errors import ServerFull
 from etude.models import Observation
 from etude.server.admission import Admission, FairQueue, ServerBusy, ServerLimits, client_of
 from etude.server.serving import serve
+
+DRILL = "drill-schema-3-l2"
 
 
 async def settle() -> None:
@@ -86,31 +88,33 @@ def test_fair_queue_loses_no_slot_when_callers_are_cancelled() -> None:
     asyncio.run(play())
 
 
-def test_sessions_run_tools_and_gradings_in_their_own_slots() -> None:
+def test_drill_takes_a_slot_for_each_tool_call_and_another_for_its_grading() -> None:
     works: list[Work] = []
 
     @asynccontextmanager
-    async def recorded(work: Work) -> Any:
+    async def recorded(work: Work) -> AsyncIterator[None]:
         works.append(work)
         yield
 
-    async def play() -> None:
-        session = DrillSession()
+    async def script(session: Any) -> None:
         limiter.set(recorded)
-        first = await session.reset()
-        assert works == [] and first.tools is not None
-        await session.step({"tool_calls": [{"id": "1", "name": "submit", "arguments": {}}]})
-        assert works == ["grading"]
-        await session.close()
+        drill = TASKS.drill(DRILL)
+        await session.reset(task_id=DRILL)
+        calls = [{"tool": name, "arguments": arguments} for name, arguments in drill.solution()]
+        for call in calls:
+            await session.step(call)
+        assert works == ["execution"] * len(calls) and calls
+        last = await session.step({"tool": "submit", "arguments": {"answer": drill.answer}})
+        assert last.reward == 1.0 and works[len(calls) :] == ["grading"]
 
-    asyncio.run(play())
+    play(script)
 
 
 class QueuedSession:
-    """Wraps a light session: ``say`` runs as an execution, ``submit`` as a grading that waits for ``go``."""
+    """Wraps a light session: ``submit`` is a grading that waits for ``go``, and so does the reset of ``held``."""
 
     go = threading.Event()
-    grading = threading.Semaphore(0)
+    waits = threading.Semaphore(0)
 
     def __init__(self, light: Any, tasks: Any) -> None:
         self._session = light.LightSession(tasks)
@@ -118,36 +122,53 @@ class QueuedSession:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
+    async def reset(self, **arguments: Any) -> Observation:
+        if arguments.get("episode_id") == "held":
+            self.waits.release()
+            await asyncio.to_thread(self.go.wait, 60)
+        return await self._session.reset(**arguments)
+
     async def step(self, action: Mapping[str, Any]) -> Observation:
         submits = action["tool_calls"][0]["name"] == "submit"
         async with limiter.get()("grading" if submits else "execution"):
             if submits:
-                self.grading.release()
+                self.waits.release()
                 await asyncio.to_thread(self.go.wait, 60)
             return await self._session.step(action)
 
 
-def test_steps_do_not_wait_when_every_grading_slot_is_in_use(light: Any) -> None:
+def gauges(url: str) -> dict[str, float]:
+    """The metrics of the queues, by name and queue."""
+    families = text_string_to_metric_families(httpx.get(f"{url}/metrics").text)
+    return {
+        f"{sample.name} {sample.labels['queue']}": sample.value
+        for family in families
+        for sample in family.samples
+        if "queue" in sample.labels
+    }
+
+
+@pytest.fixture
+def queued(light: Any) -> Iterator[Any]:
+    """A server with one slot in each queue, whose gradings wait."""
     tasks = light.task_set()
+    QueuedSession.go.clear()
     limits = ServerLimits(gradings=1, executions=1)
-    app = light.light_app(tasks, make_session=lambda: QueuedSession(light, tasks), limits=limits)
+    with light.serving(
+        light.light_app(tasks, make_session=lambda: QueuedSession(light, tasks), limits=limits)
+    ) as running:
+        yield running
+        QueuedSession.go.set()
 
-    def gauges(url: str) -> dict[str, float]:
-        families = text_string_to_metric_families(httpx.get(f"{url}/metrics").text)
-        return {
-            f"{sample.name} {sample.labels['queue']}": sample.value
-            for family in families
-            for sample in family.samples
-            if "queue" in sample.labels
-        }
 
+def test_steps_do_not_wait_when_every_grading_slot_is_in_use(queued: Any, light: Any) -> None:
     async def play(url: str) -> None:
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(Client(url)) for _ in range(6)]
             for client in clients:
                 await client.reset()
             ends = [asyncio.create_task(client.step(light.SUBMIT)) for client in clients[:5]]
-            await asyncio.to_thread(QueuedSession.grading.acquire)
+            await asyncio.to_thread(QueuedSession.waits.acquire)
             for number in range(20):
                 await clients[5].step(light.say(str(number)))
             seen = await asyncio.to_thread(gauges, url)
@@ -156,9 +177,26 @@ def test_steps_do_not_wait_when_every_grading_slot_is_in_use(light: Any) -> None
             QueuedSession.go.set()
             assert all(observation.done for observation in await asyncio.gather(*ends))
 
-    with light.serving(app) as served:
-        asyncio.run(play(served.url))
-        assert gauges(served.url)["etude_running grading"] == 0
+    asyncio.run(play(queued.url))
+    assert gauges(queued.url)["etude_running grading"] == 0
+
+
+def test_reset_waits_when_every_execution_slot_is_in_use(queued: Any) -> None:
+    async def reset(name: str) -> str:
+        async with Client(queued.url) as client:
+            return (await client.reset(episode_id=name)).prompt or ""
+
+    async def play() -> None:
+        held = asyncio.create_task(reset("held"))
+        await asyncio.to_thread(QueuedSession.waits.acquire)
+        second = asyncio.create_task(reset("second"))
+        waiting = await asyncio.to_thread(queued.wait_until, lambda: gauges(queued.url)["etude_waiting execution"] == 1)
+        assert waiting and not second.done()
+        QueuedSession.go.set()
+        assert await held and await second
+
+    asyncio.run(play())
+    assert gauges(queued.url)["etude_running execution"] == 0
 
 
 def test_client_gets_429_and_the_others_go_on_when_it_has_all_its_sessions(light: Any) -> None:
