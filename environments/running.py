@@ -15,6 +15,7 @@ from ..models import Episode, EpisodeEnd, ErrorTurn, InjectedFault, State, ToolM
 from .annotations import Annotations
 from .faults.injector import Plan
 from .forks import KeptEpisode, Point
+from .session import limiter
 from .tool_protocol import GIVE_UP, GIVEN_UP, NO_CALL, NOT_RUN, SUBMIT, SUBMITTED, answer_call
 from .wire_values import model_tokens
 
@@ -140,7 +141,8 @@ class RunningEpisode:
                 return GIVEN_UP
             self.tools_run.append(name)
             try:
-                return await run_tool(name, arguments)
+                async with limiter.get()("execution"):
+                    return await run_tool(name, arguments)
             except StatedFault as fault:
                 self._note(fault, call, index)
                 raise

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, Protocol
+from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import ContextVar
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ..models import Episode, Observation, State
+
+Work = Literal["execution", "grading"]
+"""Work of a session that a server may let wait: running a tool, or grading."""
+limiter: ContextVar[Callable[[Work], AbstractAsyncContextManager[Any]]] = ContextVar(
+    "limiter", default=lambda work: nullcontext()
+)
+"""Makes the context in which a piece of work runs; entering it may wait. By default nothing waits."""
 
 
 class Standing(NamedTuple):

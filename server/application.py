@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.types import ServerMode
 
 from ..client import KEY_VARIABLE
@@ -21,6 +20,7 @@ from ..errors import InfrastructureError, SessionError
 from ..models import DEFAULT_ENVIRONMENT
 from ..monitors.agentic import Judge
 from .access import Access, check_key
+from .admission import Admission, ClientBusy, ServerBusy, ServerLimits
 from .guard import MAX_BODY, Guard
 from .metrics import Metrics
 from .routes.operations import add_operations_routes
@@ -30,6 +30,7 @@ from .routes.view import add_view_routes
 from .routes.web_page import add_web_page
 from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
+from .store import GradedStore, store_of
 from .watched import WatchedEnvironment
 
 log = logging.getLogger(__name__)
@@ -44,21 +45,25 @@ def create_app(
     knobs: Mapping[str, Any] | None = None,
     make_session: Callable[[], Session] | None = None,
     max_sessions: int | None = None,
+    limits: ServerLimits | None = None,
     mode: str | None = None,
     http_idle_s: float = HTTP_IDLE_S,
     max_body: int = MAX_BODY,
     penalty: wire.PenaltySettings | None = None,
     api_key: str = "",
+    store: GradedStore | None = None,
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
     tasks: what ``environment`` plays; without any, ``reset`` explains how to make some. backend: the sandbox.
     faults: faults in every episode (see ``environments.faults``). knobs: knobs of the environment. make_session: a
-    factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. mode:
+    factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. limits:
+    all limits (see ``admission``), instead of max_sessions. mode:
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
     which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
-    needs (see ``access``); none by default.
+    needs (see ``access``); none by default. store: where graded episodes are written;
+    it is closed with the application.
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
@@ -79,11 +84,14 @@ def create_app(
             judge=judge,
             judge_weight=weight,
             metrics=metrics,
+            admission=admission,
+            store=store,
         )
 
-    limit = max_sessions or _max_sessions()
-    metrics = Metrics(lambda: server.active, limit)
-    server = SessionServer(make, max_sessions=limit, http_idle_s=http_idle_s, refused=metrics.refused)
+    metrics = Metrics(lambda: server.active)
+    admission = Admission(limits or ServerLimits.read(sessions=max_sessions), metrics.refused)
+    metrics.watch(admission)
+    server = SessionServer(make, admission=admission, http_idle_s=http_idle_s)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -92,14 +100,16 @@ def create_app(
         await server.stop()
         if llm is not None:
             await llm.close()
+        if store is not None:
+            store.close()
 
     app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     app.add_middleware(Access, key=check_key(api_key), refused=metrics.refused)
-    for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (SessionCapacityError, 503)):
+    for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (ServerBusy, 503), (ClientBusy, 429)):
         app.add_exception_handler(error_type, _answer_with(status))
-    add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive)
+    add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive, store)
     add_operations_routes(app, task_set, server, metrics)
     add_web_page(app, task_set)
     add_view_routes(app, server, archive)
@@ -116,23 +126,21 @@ def app_from_environment() -> FastAPI:
     """Return the application for ``uvicorn etude.server.app:app``, configured by environment variables.
 
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
-    ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs.
+    ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs. ETUDE_STORE: store of graded episodes.
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
     tasks = tasks_of(environment, folder)
     faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
-    return create_app(tasks, environment=environment, faults=faults, api_key=api_key)
-
-
-def _max_sessions() -> int:
-    """Return MAX_CONCURRENT_ENVS, else 64. Raises ValueError."""
-    text = os.environ.get("MAX_CONCURRENT_ENVS", "64")
-    if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"MAX_CONCURRENT_ENVS is {text!r}: give a number of sessions, 1 or more")
-    return int(text)
+    store = store_of(os.environ.get("ETUDE_STORE", ""))
+    return create_app(tasks, environment=environment, faults=faults, api_key=api_key, store=store)
 
 
 def _answer_with(status: int) -> Callable[[Request, Exception], Response]:
     """Return a handler for errors that OpenEnv's plain HTTP routes do not catch."""
-    return lambda request, error: JSONResponse({"detail": str(error)}, status)
+
+    def answer(request: Request, error: Exception) -> Response:
+        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, ServerBusy) else None
+        return JSONResponse({"detail": str(error)}, status, headers)
+
+    return answer

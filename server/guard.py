@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..environments.wire_values import holds_more_than, plain
 from .access import request_id
+from .admission import client, client_of
 
 MAX_BODY = 16 << 20
 """Bytes of the largest request body or frame."""
@@ -48,6 +49,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         transport.set(scope["type"])
+        client.set(client_of(scope))
         await (self._http if scope["type"] == "http" else self._websocket)(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -22,10 +22,12 @@ from fastapi import FastAPI
 from ..client import KEY_VARIABLE
 from ..environments.openenv import PenaltySettings
 from ..errors import HubError, LLMError, TaskSetError, UnknownName
+from .admission import ServerLimits
 from .application import create_app
 from .guard import MAX_BODY
 from .log_lines import configure
 from .sources import environment_in, tasks_of
+from .store import store_of
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +54,20 @@ def serve(
     faults: str | None = None,
     knobs: Mapping[str, Any] | None = None,
     max_sessions: int | None = None,
+    limits: Mapping[str, int | None] | None = None,
     mode: str | None = None,
     penalty: PenaltySettings | None = None,
     log_format: str | None = None,
+    store: str | Path | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
 
     When it is not 0, one line on stderr says why. tasks_dir: default ETUDE_TASKS. environment: default ETUDE_ENV, else
     the one that the tasks name. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address
-    instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. The API key is in
-    ETUDE_API_KEY. The other arguments are those of ``create_app``.
+    instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. store: path or URL;
+    default ETUDE_STORE, else a path in the home folder. limits: fields of ``admission.ServerLimits``; default: its
+    environment variables. The API key is in ETUDE_API_KEY. The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -80,10 +85,11 @@ def serve(
                 backend=backend,
                 faults=os.environ.get("ETUDE_FAULTS", "") if faults is None else faults,
                 knobs=knobs,
-                max_sessions=max_sessions,
+                limits=ServerLimits.read(**{"sessions": max_sessions, **(limits or {})}),
                 mode=mode,
                 penalty=penalty,
                 api_key=api_key,
+                store=store_of(store or os.environ.get("ETUDE_STORE", "")),
             )
         except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))

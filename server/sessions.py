@@ -15,14 +15,15 @@ from contextlib import AsyncExitStack
 from typing import Any
 from weakref import WeakSet
 
-from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.http_server import HTTPEnvServer
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import SessionInfo
 
 from ..environments import openenv as wire
 from ..environments.wire_values import LeftBehind
+from .admission import Admission, client
 from .guard import transport
+from .store import GradedStore
 
 log = logging.getLogger(__name__)
 
@@ -87,21 +88,17 @@ class SessionServer(HTTPEnvServer):
         self,
         make: Callable[..., wire.EtudeEnvironment],
         *,
-        max_sessions: int,
+        admission: Admission,
         http_idle_s: float = HTTP_IDLE_S,
-        refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session.
-
-        ``refused`` is called with ``capacity`` when a session is refused.
-        """
-        self._make, self._refused = make, refused
+        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session."""
+        self._make, self.admission = make, admission
         self._stateless: WeakSet[wire.EtudeEnvironment] = WeakSet()
         super().__init__(
             self._make_stateless,
             wire.Action,
             wire.Observation,
-            max_concurrent_envs=max_sessions,
+            max_concurrent_envs=admission.limits.sessions,
             env_name="etude",
             state_cls=wire.State,
         )
@@ -122,14 +119,13 @@ class SessionServer(HTTPEnvServer):
         return "" if self.active < self.max_concurrent_envs else "every session is in use"
 
     def check_capacity(self) -> None:
-        """Raise SessionCapacityError, which says how to allow more, when every session is in use."""
-        active, limit = self.active, self.max_concurrent_envs
-        if active >= limit:
-            self._refused("capacity")
-            raise SessionCapacityError(active, limit, f"{active}/{limit} sessions in use, set MAX_CONCURRENT_ENVS")
+        """Raise ServerBusy, which says how to allow more, when the client of the request may not open a session."""
+        name = client.get()
+        open_ones = [*self._sessions.values(), *(environment for environment in self._stateless if environment.open)]
+        self.admission.check(self.active, sum(getattr(session, "client", "") == name for session in open_ones))
 
     async def open(self) -> tuple[str, wire.EtudeEnvironment]:
-        """Open a session for another face of the server; return its id and environment. Raises SessionCapacityError."""
+        """Open a session for another face of the server; return its id and environment. Raises ServerBusy."""
         session_id, environment = await self._create_session()
         assert isinstance(environment, wire.EtudeEnvironment)
         return session_id, environment
@@ -142,6 +138,10 @@ class SessionServer(HTTPEnvServer):
     def has(self, session_id: str) -> bool:
         """Return whether a session runs."""
         return session_id in self._sessions
+
+    def is_own(self, session_id: str) -> bool:
+        """Return whether a running session belongs to the client of the request."""
+        return getattr(self._sessions.get(session_id), "client", None) == client.get()
 
     def use(self, session_id: str) -> wire.EtudeEnvironment | None:
         """Return a running session's environment and restart its idle time; None when the session has ended."""
@@ -173,6 +173,7 @@ class SessionServer(HTTPEnvServer):
     async def _destroy_session(self, session_id: str) -> None:
         # A separate task removes the sandbox even when the caller is cancelled.
         self._over_http.discard(session_id)
+        self.admission.ended()
         task = asyncio.create_task(super()._destroy_session(session_id))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -217,14 +218,17 @@ class SessionServer(HTTPEnvServer):
                 await self._destroy_session(session_id)
         self._over_http &= self._session_info.keys()
 
-    def find_episode(self, archive: Archive, episode_id: str, token: str) -> bytes | None:
-        """Return the JSON of an episode of the session with ``token``, running or archived; None when there is none."""
+    async def find_episode(
+        self, archive: Archive, store: GradedStore | None, episode_id: str, token: str
+    ) -> bytes | None:
+        """Return the JSON of an episode of the session with ``token``, running or stored; None when there is none."""
         for environment in self._sessions.values():
             if isinstance(environment, wire.EtudeEnvironment) and _is_same(environment.token, token):
                 running = environment.served(episode_id)
                 if running is not None:
                     return json.dumps(running).encode()
-        return archive.find(episode_id, token)
+        stored = None if store is None else await asyncio.to_thread(store.find, episode_id, token)
+        return stored or archive.find(episode_id, token)
 
     def running_episode(self, token: str) -> dict[str, Any] | None:
         """Return the running episode of the session with ``token``; None when there is none."""

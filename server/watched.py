@@ -1,4 +1,4 @@
-"""Session whose calls are counted and logged."""
+"""Session whose calls are counted and logged, and wait for a slot."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from openenv.core.env_server.exceptions import SessionCapacityError
 
+from .. import models
 from ..environments import openenv as wire
+from ..environments.session import Standing, limiter
+from ..environments.wire_values import served_episode
 from ..errors import SessionError
+from .admission import Admission, client
 from .metrics import Metrics
+from .store import GradedStore
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -21,16 +27,25 @@ T = TypeVar("T")
 class WatchedEnvironment(wire.EtudeEnvironment):
     """EtudeEnvironment that reports every call to ``metrics``, and logs it with the name of its request.
 
+    Resets, tool calls and gradings wait for a slot of ``admission``. The session belongs to the client of the request
+    in which it is made.
+
     Outcomes are ``ok``, ``refused`` (a mistake of the client), ``failed`` (of the machine), ``cut`` (the client left).
     """
 
-    def __init__(self, *arguments: Any, metrics: Metrics, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, metrics: Metrics, admission: Admission, store: GradedStore | None = None, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
+        self.client = client.get()
         self._metrics = metrics
+        self._store = store
+        self._limiter = admission.limiter(self.client)
 
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
         name, began, outcome = getattr(call, "__name__", "call").strip("_"), time.monotonic(), "failed"
         done = False
+        limiter.set(self._limiter)
         try:
             result = await super()._alone(call, argument)
             outcome, done = "ok", bool(getattr(result, "done", False))
@@ -43,6 +58,24 @@ class WatchedEnvironment(wire.EtudeEnvironment):
             raise
         finally:
             self._report(name, outcome, time.monotonic() - began, done=done)
+
+    async def _reset(self, arguments: dict[str, Any]) -> wire.Observation:
+        """Start an episode in one slot, with all calls that are replayed for it."""
+        async with self._limiter("execution"):
+            limiter.set(lambda work: nullcontext() if work == "execution" else self._limiter(work))
+            return await super()._reset(arguments)
+
+    async def _scored(self, raw: dict[str, Any], played: models.Observation) -> wire.Observation:
+        """Return the observation for the wire; a graded episode is in the store before its last one is returned."""
+        observation = await super()._scored(raw, played)
+        standing = self._standing() if observation.done and self._store is not None else None
+        if standing is not None and standing.record.reward is not None and standing.record.reward.valid:
+            await asyncio.to_thread(self._save, standing)
+        return observation
+
+    def _save(self, standing: Standing) -> None:
+        assert self._store is not None
+        self._store.save(served_episode(standing.episode()), self.token)
 
     def _report(self, name: str, outcome: str, seconds: float, *, done: bool) -> None:
         self._metrics.called(name, outcome, seconds)

@@ -128,6 +128,7 @@ class RootIsNoPackage:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("COLUMNS", None)  # parallel workers set it; tables are to be as wide as in a pipe
+    os.environ.setdefault("ETUDE_STORE", "none")  # servers of the tests write nothing to the home folder
     # Registered, because a conftest's own hooks do not see the folders above it.
     config.pluginmanager.register(RootIsNoPackage())
 

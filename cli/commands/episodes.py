@@ -42,6 +42,42 @@ def serve(
     judge_weight: Annotated[float, typer.Option(min=0, max=1, help="Share of a reward that the judge may take.")] = 0.5,
     base_url: JudgeUrl = OPENAI,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    max_sessions: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", envvar="MAX_CONCURRENT_ENVS", help="Open N sessions at most; default: 64."),
+    ] = None,
+    client_sessions: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            envvar="ETUDE_CLIENT_SESSIONS",
+            help="Open N at most for one address; default: no limit.",
+        ),
+    ] = None,
+    executions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            envvar="ETUDE_EXECUTIONS",
+            help="Run N resets and tool calls at once; default: 8 for each core, at least 16.",
+        ),
+    ] = None,
+    gradings: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", envvar="ETUDE_GRADINGS", help="Grade N episodes at once; default: all cores but one."
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            envvar="ETUDE_STORE",
+            help="Write graded episodes to this SQLite file or PostgreSQL URL, or none; default: ~/.local/state/etude.",
+        ),
+    ] = None,
     log: Annotated[
         str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
     ] = "text",
@@ -61,7 +97,14 @@ def serve(
         faults=faults,
         knobs=knobs,
         penalty=None if judge is None else _penalty(judge, judge_weight, base_url, api_key_env),
+        limits={
+            "sessions": max_sessions,
+            "client_sessions": client_sessions,
+            "executions": executions,
+            "gradings": gradings,
+        },
         log_format=log,
+        store=store,
     )
     raise typer.Exit(code)
 

@@ -12,6 +12,7 @@ from ...errors import GraderError, UnknownName
 from ...models import FileChange, Grade, Task, TestFailure, Turn
 from ...registry import Registry
 from ..sandbox import Change, Limits
+from ..session import limiter
 from ..snapshots import Snapshot
 from ..snapshots.test_run.test_runner import Order
 from .collect import UNCOLLECTED, diff_digest
@@ -114,11 +115,16 @@ async def grade(
 
 
 async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChange]]:
-    """Return the grade of a submission and its frozen diff, graded changes first.
+    """Return the grade of a submission and its frozen diff, graded changes first; wait where the server says so.
 
     Every registered monitor inspects the submission. Raises GraderError or SandboxError when no honest score exists:
     for an unknown verifier, and when a monitor fails.
     """
+    async with limiter.get()("grading"):
+        return await _graded(submission)
+
+
+async def _graded(submission: Submission) -> tuple[Grade, list[FileChange]]:
     task = submission.task
     if not task.verifier.components:
         raise broken_task(task, "no reward component")

@@ -25,13 +25,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from openenv.core.env_server.exceptions import SessionCapacityError
-
 from ...environments import openenv as wire
 from ...environments.reset_args import ResetArgs
 from ...environments.tool_protocol import NOT_RUN
 from ...environments.wire_values import message_text
 from ...errors import InfrastructureError, SessionError
+from ..admission import ClientBusy, ServerBusy
 from ..sessions import SessionServer
 from .responses import last_text, reply
 
@@ -113,7 +112,7 @@ class RestFace:
         """Start the row's episode. Return the new cookie and the reply.
 
         With the cookie of a running session the request is a call of its model, except for the same row again before
-        any call. Raises PlayedAsCall, SessionError, SessionCapacityError, InfrastructureError.
+        any call. Raises PlayedAsCall, SessionError, ServerBusy, InfrastructureError.
         """
         before = self._sessions.get(cookie or "")
         if before is not None:
@@ -142,10 +141,14 @@ class RestFace:
     async def _open(self) -> tuple[str, wire.EtudeEnvironment]:
         try:
             return await self._server.open()
-        except SessionCapacityError:
-            limit = time.monotonic() - UNPLAYED_S
-            for session in [s for s in self._sessions.values() if not s.played and s.seeded < limit]:
-                await self._server.end(session.session_id)
+        except ServerBusy as busy:
+            limit, whole = time.monotonic() - UNPLAYED_S, not isinstance(busy, ClientBusy)
+            unplayed = [s.session_id for s in self._sessions.values() if not s.played and s.seeded < limit]
+            unplayed = [name for name in unplayed if self._server.has(name) and (whole or self._server.is_own(name))]
+            if not unplayed:
+                raise
+            for session_id in unplayed:
+                await self._server.end(session_id)
             return await self._server.open()
 
     async def call(self, cookie: str | None, tool: Any, arguments: Any) -> str:

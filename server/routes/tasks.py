@@ -13,6 +13,7 @@ from ...environments.tasks.task_set import Tasks
 from ...errors import UnknownName
 from ...models import Task
 from ..sessions import Archive, SessionServer
+from ..store import GradedStore
 
 PAGE = 500
 """Largest number of rows in one answer."""
@@ -47,6 +48,7 @@ def add_read_only_routes(
     row_of: Callable[[Task], Awaitable[dict[str, Any]]],
     server: SessionServer,
     archive: Archive,
+    store: GradedStore | None = None,
 ) -> None:
     """Add the routes to the application. ``row_of`` makes a task's row for ``/seed_session``."""
 
@@ -76,7 +78,8 @@ def add_read_only_routes(
     @app.get("/episodes/{episode_id:path}", tags=["Episodes"], summary="Return an episode to the holder of its token")
     async def get_episode(episode_id: str, request: Request) -> Response:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        row = server.find_episode(archive, episode_id, token.strip()) if scheme.lower() == "bearer" else None
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        row = await server.find_episode(archive, store, episode_id, bearer) if bearer else None
         if row is None:
             advice = "no episode with this id and token: send the session's token, from its state, as a Bearer header"
             raise HTTPException(401, advice, {"WWW-Authenticate": "Bearer"})

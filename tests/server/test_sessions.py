@@ -92,9 +92,11 @@ def test_full_server_says_how_to_allow_more_sessions(light: Any, monkeypatch: py
         one.reset()
         with connect(served.url) as third, pytest.raises(ServerFull) as refused:
             third.reset()
-        assert str(refused.value) == "2/2 sessions in use, set MAX_CONCURRENT_ENVS"
+        advice = "raise MAX_CONCURRENT_ENVS (--max-sessions) on the server, or retry after 5 seconds"
+        assert str(refused.value) == f"2/2 sessions in use: {advice}"
         stateless = httpx.post(f"{served.url}/reset", json={})
         assert (stateless.status_code, stateless.json()["detail"]) == (503, str(refused.value))
+        assert stateless.headers["Retry-After"] == "5"
         one.close()
         assert served.wait_until(lambda: served.sessions == 1)
         with connect(served.url) as third:
