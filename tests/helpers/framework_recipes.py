@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+TESTS = Path(__file__).parent.parent
 SERVER = "http://127.0.0.1:8000"
 """Address in the document, which is replaced by the address of the server of a test."""
 RECIPE = re.compile(r"^### (?P<name>.+?)\n.*?^```python\n(?P<code>.+?)^```\n\n```\n(?P<output>.+?)^```$", re.M | re.S)
 POLICY = """
+import sys
+
 import httpx
+
+sys.path.append("{tests}")
 
 
 def policy(messages, tools):
@@ -32,7 +37,7 @@ def text_policy(messages, tools):
 
 """
 MODEL = """
-from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.model._call_tools import parse_tool_call
 
 
@@ -40,6 +45,7 @@ def outputs(messages, tools, choice, config):
     offered = [dict(type="function", function=tool.model_dump(exclude_none=True)) for tool in tools]
     message = policy([dict(role=one.role, content=one.text) for one in messages], offered)
     output = ModelOutput.from_content("scripted", message["content"])
+    output.usage = ModelUsage()  # else the mock downloads a tokenizer to count
     output.choices[0].message.tool_calls = [
         parse_tool_call(call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in message.get("tool_calls", [])
@@ -68,7 +74,7 @@ def recipes(document: Path) -> dict[str, Recipe]:
 def run(code: str, server: str, policy: str, folder: Path, python: Path | str = sys.executable) -> str:
     """Run a recipe as a script in ``folder``, with a function ``policy``, and return what it prints."""
     script = folder / "recipe.py"
-    script.write_text(POLICY.format(url=policy) + code.replace(SERVER, server), "utf-8")
+    script.write_text(POLICY.format(url=policy, tests=TESTS) + code.replace(SERVER, server), "utf-8")
     done = subprocess.run([python, script], cwd=folder, env=_environment(python), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout

@@ -16,10 +16,7 @@ from ....client import SyncClient
 from ....errors import ServerError
 from ..episodes import Episode
 from ..sessions import Sessions
-from .turns import annotations, on_sessions
-
-
-ROLES = {"tool": ChatMessageTool, "user": ChatMessageUser}
+from .turns import annotations, call_of, on_sessions
 
 
 @task
@@ -41,11 +38,11 @@ def play(sessions: Sessions) -> Any:
             with suppress(ServerError):  # the episode is void, and its outcome says why
                 while not episode.over:
                     state.output = await get_model().generate(state.messages, tools)
-                    calls = state.output.message.tool_calls or []
-                    named = [{"id": c.id, "name": c.function, "arguments": c.parse_error or c.arguments} for c in calls]
-                    action = {"text": state.output.completion, "tool_calls": named}
-                    answers = (await on_sessions(sessions, episode.step(action))).messages
-                    state.messages += [state.output.message, *(ROLES[m.role](**m.model_dump()) for m in answers)]
+                    named = [call_of(call) for call in state.output.message.tool_calls or []]
+                    turn = episode.step({"text": state.output.completion, "tool_calls": named})
+                    roles = {"tool": ChatMessageTool, "user": ChatMessageUser}
+                    answers = [roles[m.role](**m.model_dump()) for m in (await on_sessions(sessions, turn)).messages]
+                    state.messages += [state.output.message, *answers]
             state.metadata["etude"] = annotations(await on_sessions(sessions, episode.settle()))
         finally:  # a limit or an error ends the episode ungraded; nothing waits here, as the scope may be cancelled
             sessions.submit(episode.leave())

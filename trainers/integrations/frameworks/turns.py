@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ....models import Observation
+from ....models import ErrorTurn, Observation
 from ..episodes import Outcome
 from ..sessions import Sessions
 
@@ -18,18 +18,23 @@ def action_of(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": message.get("content"), "tool_calls": message.get("tool_calls") or []}
 
 
+def call_of(call: Any) -> dict[str, Any]:
+    """Return inspect_ai's ``ToolCall`` as a call of an action; arguments that it could not parse stay malformed."""
+    return {"id": call.id, "name": call.function, "arguments": call.parse_error or call.arguments}
+
+
 def messages_of(observation: Observation) -> list[dict[str, Any]]:
     """Return the messages that the environment answers a turn with."""
     return [message.model_dump(exclude_none=True) for message in observation.messages]
 
 
-def turn_rewards(outcome: Outcome) -> list[float]:
+def turn_rewards(error_turns: Sequence[ErrorTurn], turns: int) -> list[float]:
     """Return -1.0 for each turn with an error that the agent could have foreseen, and 0.0 for all others.
 
     Injected errors and those of the site ``recovery`` do not count. The grade of the episode is not included.
     """
-    erring = {error.turn for error in outcome.error_turns if not error.injected and error.site != "recovery"}
-    return [-1.0 if turn in erring else 0.0 for turn in range(outcome.turns)]
+    erring = {error.turn for error in error_turns if not error.injected and error.site != "recovery"}
+    return [-1.0 if turn in erring else 0.0 for turn in range(turns)]
 
 
 def annotations(outcome: Outcome) -> dict[str, Any]:
@@ -42,7 +47,7 @@ def annotations(outcome: Outcome) -> dict[str, Any]:
         "reward_components": outcome.components,
         "end": outcome.end,
         "problem": outcome.problem,
-        "turn_rewards": turn_rewards(outcome),
+        "turn_rewards": turn_rewards(outcome.error_turns, outcome.turns),
         "error_turns": [error.model_dump(mode="json") for error in outcome.error_turns],
         "findings": [finding.model_dump(mode="json") for finding in outcome.findings],
     }
