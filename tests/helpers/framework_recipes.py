@@ -36,6 +36,11 @@ def text_policy(messages, tools):
 
 
 """
+CHAT = """
+from helpers.letter_chat import LetterChat
+
+chat = LetterChat(policy)
+"""
 MODEL = """
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.model._call_tools import parse_tool_call
@@ -57,6 +62,11 @@ model = get_model("mockllm/model", custom_outputs=outputs)
 """
 
 
+TRAINER = "from helpers.trl_recipe import args, model\n"
+PRELUDES = {"inspect_ai": MODEL, "TRL": TRAINER, **dict.fromkeys(["verl", "slime", "AReaL", "atropos", "rLLM"], CHAT)}
+"""What recipes take from their reader besides ``policy``, by the name of the framework."""
+
+
 class Recipe(NamedTuple):
     """A block of code, and the output that is quoted below it."""
 
@@ -68,7 +78,9 @@ def recipes(document: Path) -> dict[str, Recipe]:
     """Return the recipes of a document, by the heading above each."""
     sections = re.split(r"^(?=##+ )", document.read_text("utf-8"), flags=re.M)
     matches = filter(None, map(RECIPE.search, sections))
-    return {match["name"]: Recipe(match["code"], match["output"]) for match in matches}
+    return {
+        match["name"]: Recipe(PRELUDES.get(match["name"], "") + match["code"], match["output"]) for match in matches
+    }
 
 
 def run(code: str, server: str, policy: str, folder: Path, python: Path | str = sys.executable) -> str:

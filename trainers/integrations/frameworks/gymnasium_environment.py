@@ -1,6 +1,6 @@
 """Gymnasium: an environment whose actions and observations are JSON texts.
 
-An action is an assistant's message in OpenAI's chat format, or text without calls. An observation is a list of messages.
+An action is an assistant's message in OpenAI's format, or text without calls. An observation is a list of messages.
 ``info`` has the tools after ``reset``, and annotations after the last turn.
 """
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from inspect_ai import Task, task
-from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageTool, ChatMessageUser, get_model
 from inspect_ai.scorer import Score, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState, solver
@@ -16,7 +16,9 @@ from ....client import SyncClient
 from ....errors import ServerError
 from ..episodes import Episode
 from ..sessions import Sessions
-from .turns import annotations, call_of, on_sessions
+from .turns import annotations, inspect_action, on_sessions
+
+ROLES = {"tool": ChatMessageTool, "user": ChatMessageUser}
 
 
 @task
@@ -24,8 +26,8 @@ def etude(url: str = "http://127.0.0.1:8000", split: str = "train", first: int =
     """Return the first tasks of a split. The metadata of a played sample has the annotations; no model reads them."""
     with SyncClient(url) as client:
         inputs = {row["task_id"]: row["responses_create_params"]["input"][0] for row in client.rows(split)[:first]}
-    samples = [Sample(one["content"], id=name) for name, one in inputs.items()]
-    return Task(dataset=MemoryDataset(samples), solver=play(Sessions(url)), scorer=grade())
+    samples = [Sample(prompt["content"], id=name) for name, prompt in inputs.items()]
+    return Task(samples, solver=play(Sessions(url)), scorer=grade())
 
 
 @solver
@@ -33,18 +35,15 @@ def play(sessions: Sessions) -> Any:
     async def solve(state: TaskState, generate: Any) -> TaskState:
         episode = Episode(sessions)
         try:
-            start = await on_sessions(sessions, episode.begin({"task_id": state.sample_id}, wait=True))
-            tools = [ToolInfo.model_validate(tool["function"]) for tool in start.tools or []]
+            started = await on_sessions(sessions, episode.begin({"task_id": state.sample_id}, wait=True))
+            tools = [ToolInfo.model_validate(tool["function"]) for tool in started.tools or []]
             with suppress(ServerError):  # the episode is void, and its outcome says why
                 while not episode.over:
                     state.output = await get_model().generate(state.messages, tools)
-                    named = [call_of(call) for call in state.output.message.tool_calls or []]
-                    turn = episode.step({"text": state.output.completion, "tool_calls": named})
-                    roles = {"tool": ChatMessageTool, "user": ChatMessageUser}
-                    answers = [roles[m.role](**m.model_dump()) for m in (await on_sessions(sessions, turn)).messages]
-                    state.messages += [state.output.message, *answers]
+                    answer = await on_sessions(sessions, episode.step(inspect_action(state.output.message)))
+                    state.messages += [state.output.message, *(ROLES[m.role](**dict(m)) for m in answer.messages)]
             state.metadata["etude"] = annotations(await on_sessions(sessions, episode.settle()))
-        finally:  # a limit or an error ends the episode ungraded; nothing waits here, as the scope may be cancelled
+        finally:  # a limit or an error ends the episode ungraded; nothing is awaited: the scope may be cancelled
             sessions.submit(episode.leave())
         return state
 
@@ -54,9 +53,8 @@ def play(sessions: Sessions) -> Any:
 @scorer(metrics=[mean(), stderr()])
 def grade() -> Any:
     async def score(state: TaskState, target: Target) -> Score:
-        result = state.metadata.get("etude", {})
-        if result.get("reward") is None:  # no metric counts such a sample
-            return Score.unscored(reason="scoring_failed", explanation=result.get("problem", "it was not played"))
-        return Score(value=result["reward"], explanation=result["end"], metadata=result)
+        if (result := state.metadata.get("etude", {})).get("valid"):
+            return Score(value=result["reward"], explanation=result["end"], metadata=result)
+        return Score.unscored(reason="scoring_failed", explanation=result.get("problem"))  # no metric counts it
 
     return score

@@ -24,7 +24,7 @@ def verl_fields(rollout: Rollout) -> dict[str, Any] | None:
 
 
 def slime_fields(rollout: Rollout) -> dict[str, Any]:
-    """Return attributes of slime's ``Sample``; ``status`` is a value of its enumeration, ``aborted`` without a score."""
+    """Return attributes of slime's ``Sample``; ``status`` is a value of its enumeration, without a score aborted."""
     status = "truncated" if rollout.truncated else "completed"
     fields = {"tokens": rollout.ids, "response_length": len(rollout.ids) - rollout.prompt, "loss_mask": rollout.mask}
     fields |= {"rollout_log_probs": rollout.logprobs or None, "metadata": annotated(rollout)}
@@ -34,7 +34,7 @@ def slime_fields(rollout: Rollout) -> dict[str, Any]:
 
 
 def areal_fields(rollout: Rollout) -> dict[str, list[Any]] | None:
-    """Return what ``arun_episode`` of AReaL returns, as lists to be made tensors; None, a rejection, without a score."""
+    """Return what AReaL's ``arun_episode`` returns, as lists to be made tensors; without a score None, a rejection."""
     before, length = [0] * rollout.prompt, len(rollout.ids)
     fields = {"input_ids": [rollout.ids], "loss_mask": [before + rollout.mask], "rewards": [rollout.reward.value]}
     fields |= {"logprobs": [before + rollout.logprobs], "attention_mask": [[1] * length], "versions": [[-1] * length]}

@@ -16,12 +16,10 @@ def atropos_group(rollouts: Sequence[Rollout]) -> dict[str, list[Any]]:
     """Return a ``ScoredDataGroup`` of atropos; each assistant's message has its turn's ``reward``."""
     group: dict[str, list[Any]] = {"tokens": [], "masks": [], "scores": [], "messages": []}
     for rollout in (one for one in rollouts if one.reward.valid):
-        learned, credit = (
-            [0] * rollout.prompt + rollout.mask,
-            iter(turn_rewards(rollout.error_turns, len(rollout.turns))),
-        )
+        learned = [0] * rollout.prompt + rollout.mask
+        credit = iter(turn_rewards(rollout.error_turns, len(rollout.turns)))
         group["tokens"].append(rollout.ids)
-        group["masks"].append([id if learn else MASKED for id, learn in zip(rollout.ids, learned, strict=True)])
+        group["masks"].append([token if learn else MASKED for token, learn in zip(rollout.ids, learned, strict=True)])
         group["scores"].append(rollout.reward.value)
         rewarded = [{**m, "reward": next(credit)} if m["role"] == "assistant" else m for m in rollout.messages]
         group["messages"].append(rewarded)

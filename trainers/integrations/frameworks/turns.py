@@ -18,9 +18,11 @@ def action_of(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": message.get("content"), "tool_calls": message.get("tool_calls") or []}
 
 
-def call_of(call: Any) -> dict[str, Any]:
-    """Return inspect_ai's ``ToolCall`` as a call of an action; arguments that it could not parse stay malformed."""
-    return {"id": call.id, "name": call.function, "arguments": call.parse_error or call.arguments}
+def inspect_action(message: Any) -> dict[str, Any]:
+    """Return inspect_ai's ``ChatMessageAssistant`` as an action; arguments that it could not parse stay malformed."""
+    calls = [(call.id, call.function, call.parse_error or call.arguments) for call in message.tool_calls or []]
+    named = [{"id": id_, "name": name, "arguments": arguments} for id_, name, arguments in calls]
+    return {"text": message.text, "tool_calls": named}
 
 
 def messages_of(observation: Observation) -> list[dict[str, Any]]:
