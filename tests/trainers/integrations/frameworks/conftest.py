@@ -60,7 +60,7 @@ def coding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from etude.generators.generate import generate
 
     folder = tmp_path_factory.mktemp("tasks")
-    generate([str(DATA / "scales")], generators=["all"], count=1, seed=0, out=folder)
+    generate([str(DATA / "scales")], generators=["fd_function"], count=1, seed=0, out=folder)
     solvable = adapter_policy.read_tasks(folder / "tasks.jsonl")
     log = tmp_path_factory.mktemp("coding") / "requests.jsonl"
     with serving(log, solvable, "--tasks", str(folder)) as world, connect(world.url) as client:
