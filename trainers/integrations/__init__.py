@@ -9,5 +9,6 @@
 | ``completions`` | a running vLLM server, as a sampler of token ids |
 
 ``sessions`` and ``episodes`` are what they share; ``tool_methods`` and ``traces`` serve one of them each. The folder
-``packages/`` holds adapters that are distributions of their own: verifiers (and prime-rl), and NeMo Gym.
+``packages/`` holds adapters that are distributions of their own: verifiers (and prime-rl), and NeMo Gym. Those in
+``frameworks/`` are of at most 60 lines each; docs/frameworks.md has the table of all of them.
 """
