@@ -19,7 +19,7 @@ from ....errors import ServerError
 from ....models import Observation
 from ..episodes import Episode
 from ..sessions import Sessions
-from .turns import action_of, annotations, messages_of
+from .turns import action_of, annotations_of, messages_of
 
 
 class EtudeEnv(gymnasium.Env[str, str]):
@@ -53,7 +53,7 @@ class EtudeEnv(gymnasium.Env[str, str]):
         if not observation.done:
             return text, 0.0, False, False, {}
         valid = outcome.reward is not None
-        return text, math.nan if outcome.reward is None else outcome.reward, valid, not valid, annotations(outcome)
+        return text, math.nan if outcome.reward is None else outcome.reward, valid, not valid, annotations_of(outcome)
 
     def close(self) -> None:
         """End the session; an episode in progress is not graded. Idempotent."""

@@ -16,7 +16,7 @@ from ....client import SyncClient
 from ....errors import ServerError
 from ..episodes import Episode
 from ..sessions import Sessions
-from .turns import annotations, inspect_action, on_sessions
+from .turns import annotations_of, inspect_action, on_sessions
 
 ROLES = {"tool": ChatMessageTool, "user": ChatMessageUser}
 
@@ -42,7 +42,7 @@ def play(sessions: Sessions) -> Any:
                     state.output = await get_model().generate(state.messages, tools)
                     answer = await on_sessions(sessions, episode.step(inspect_action(state.output.message)))
                     state.messages += [state.output.message, *(ROLES[m.role](**dict(m)) for m in answer.messages)]
-            state.metadata["etude"] = annotations(await on_sessions(sessions, episode.settle()))
+            state.metadata["etude"] = annotations_of(await on_sessions(sessions, episode.settle()))
         finally:  # a limit or an error ends the episode ungraded; nothing is awaited: the scope may be cancelled
             sessions.submit(episode.leave())
         return state

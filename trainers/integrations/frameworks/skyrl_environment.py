@@ -12,7 +12,7 @@ from ....hints.transcript.hermes import tagged_calls
 from ....models import Observation
 from ..episodes import Episode
 from ..sessions import Sessions
-from .turns import annotations, messages_of
+from .turns import annotations_of, messages_of
 
 
 class EtudeEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
@@ -48,7 +48,7 @@ class EtudeEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
             observations=[{"role": "user", "content": message["content"]} for message in answers],
             reward=score if observation.done else 0.0,
             done=observation.done,
-            metadata=annotations(outcome) if observation.done else {},
+            metadata=annotations_of(outcome) if observation.done else {},
         )
 
     def close(self) -> None:

@@ -13,7 +13,10 @@ from .turns import turn_rewards
 
 def verl_fields(rollout: Rollout) -> dict[str, Any] | None:
     """Return the fields of verl's ``AgentLoopOutput`` except ``metrics``; without a score None: play again."""
-    fields = {"prompt_ids": rollout.ids[: rollout.prompt], "response_ids": rollout.ids[rollout.prompt :]}
+    fields: dict[str, Any] = {
+        "prompt_ids": rollout.ids[: rollout.prompt],
+        "response_ids": rollout.ids[rollout.prompt :],
+    }
     fields |= {"response_mask": rollout.mask, "response_logprobs": rollout.logprobs or None}
     fields |= {
         "reward_score": rollout.reward.value,
@@ -26,7 +29,11 @@ def verl_fields(rollout: Rollout) -> dict[str, Any] | None:
 def slime_fields(rollout: Rollout) -> dict[str, Any]:
     """Return attributes of slime's ``Sample``; ``status`` is a value of its enumeration, without a score aborted."""
     status = "truncated" if rollout.truncated else "completed"
-    fields = {"tokens": rollout.ids, "response_length": len(rollout.ids) - rollout.prompt, "loss_mask": rollout.mask}
+    fields: dict[str, Any] = {
+        "tokens": rollout.ids,
+        "response_length": len(rollout.ids) - rollout.prompt,
+        "loss_mask": rollout.mask,
+    }
     fields |= {"rollout_log_probs": rollout.logprobs or None, "metadata": annotated(rollout)}
     if not rollout.reward.valid:
         return fields | {"reward": None, "status": "aborted", "remove_sample": True}
@@ -36,7 +43,11 @@ def slime_fields(rollout: Rollout) -> dict[str, Any]:
 def areal_fields(rollout: Rollout) -> dict[str, list[Any]] | None:
     """Return what AReaL's ``arun_episode`` returns, as lists to be made tensors; without a score None, a rejection."""
     before, length = [0] * rollout.prompt, len(rollout.ids)
-    fields = {"input_ids": [rollout.ids], "loss_mask": [before + rollout.mask], "rewards": [rollout.reward.value]}
+    fields: dict[str, Any] = {
+        "input_ids": [rollout.ids],
+        "loss_mask": [before + rollout.mask],
+        "rewards": [rollout.reward.value],
+    }
     fields |= {"logprobs": [before + rollout.logprobs], "attention_mask": [[1] * length], "versions": [[-1] * length]}
     return fields if rollout.reward.valid else None
 

@@ -39,7 +39,7 @@ def turn_rewards(error_turns: Sequence[ErrorTurn], turns: int) -> list[float]:
     return [-1.0 if turn in erring else 0.0 for turn in range(turns)]
 
 
-def annotations(outcome: Outcome) -> dict[str, Any]:
+def annotations_of(outcome: Outcome) -> dict[str, Any]:
     """Return what the trainer may read, and the policy must not, as JSON values; without a score ``valid`` is False."""
     return {
         "task_id": outcome.task_id,
