@@ -32,7 +32,11 @@ def test_the_wheel_is_the_tracked_package(contents: set[str], tracked: list[str]
     expected = {
         f"etude/{name}"
         for name in tracked
-        if (name.endswith((".py", *PAGE)) or name in NOT_CODE or name.startswith("recipes/"))
+        if (
+            name.endswith((".py", *PAGE))
+            or name in NOT_CODE
+            or name.startswith(("recipes/", "cli/scaffold/templates/"))
+        )
         and not name.startswith(NOT_SHIPPED)
     }
     assert shipped == expected
