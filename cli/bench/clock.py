@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,17 +50,17 @@ async def measure(make: Callable[[], Side], tree: Path, rounds: int) -> dict[str
     await _started(make(), tree, stop=True)  # what happens once for a process is not measured
     for _ in range(rounds):
         side, other = make(), make()
-        times["start"].append(await timed(lambda side=side: _started(side, tree)))
+        times["start"].append(await timed(partial(_started, side, tree)))
         for _ in range(5):
-            times["exec"].append(await timed(lambda side=side: side.run("true")))
+            times["exec"].append(await timed(partial(side.run, "true")))
         await side.run(WRITE)
         assert "written" in await side.run(READ), "the sandbox lost what a command wrote"
-        times["reset"].append(await timed(lambda side=side: _reset(side, tree)))
+        times["reset"].append(await timed(partial(_reset, side, tree)))
         assert "written" not in await side.run(READ), "the reset left what a command wrote"
         for _ in range(TURNS):
             await side.run(WRITE)
         await other.start(tree)
-        times["fork"].append(await timed(lambda side=side, other=other: _forked(side, other, tree)))
+        times["fork"].append(await timed(partial(_forked, side, other, tree)))
         assert (await other.run(READ)).count("written") == TURNS, "the fork has another state"
         await side.stop()
         await other.stop()

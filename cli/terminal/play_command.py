@@ -63,7 +63,7 @@ def play(
             if result is None and episode.unfinished is not None and episode.unfinished.actions:
                 again = _command_of(task, tasks, out, hints, faults, sandbox)
                 number = len(episode.unfinished.actions)
-                screen.show(f"\n{number} turns are kept, nothing is graded yet. To resume: {again}")
+                screen.show(f"\nturns kept: {number}; nothing is graded yet. To resume: {again}")
     if result is not None:
         _show(result, screen, as_json)
         console.exit_unless(result.valid)
@@ -104,7 +104,7 @@ def _converse(episode: "ManualEpisode", screen: "Screen") -> "PlayResult | None"
     _show_help(screen, tools)
     turns = len(episode.unfinished.actions) if episode.unfinished is not None else 0
     if turns:
-        screen.show(f"\n{turns} kept turns were played again; their results:")
+        screen.show(f"\nturns played again: {turns}; their results:")
     _show_turn(observation, screen)
     while not observation.done:
         try:

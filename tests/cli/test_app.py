@@ -17,6 +17,7 @@ COMMANDS = (
     "doctor list init demo generate import validate export push serve run play annotate report monitor redteam rescore "
     "train plan replay".split()
 )
+GROUP_COMMANDS = ("hints causal", "hints eval", "hints write", "sandbox check", "sandbox cleanup", "snapshot pack")
 
 
 def error_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -42,18 +43,7 @@ def test_help_of_a_command_names_its_json_option(command: str, capsys: pytest.Ca
     assert ("--json" in shown) == (command != "serve")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "snapshot pack",
-        "snapshot unpack",
-        "hints causal",
-        "hints write",
-        "hints eval",
-        "sandbox check",
-        "sandbox cleanup",
-    ],
-)
+@pytest.mark.parametrize("command", [*GROUP_COMMANDS, "snapshot unpack"])
 def test_help_of_a_command_of_a_group_names_its_json_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*command.split(), "--help"]) == 0
     assert "--json" in capsys.readouterr().out

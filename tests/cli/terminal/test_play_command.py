@@ -98,12 +98,12 @@ def test_play_resumes_when_the_user_left(
     out = tmp_path / "run"
     assert play(monkeypatch, ["sbmit 1", *last], "drill", "-o", out) == code
     left = capsys.readouterr()
-    assert f"1 turns are kept, nothing is graded yet. To resume: etude play drill --out {out}" in left.out
+    assert f"turns kept: 1; nothing is graded yet. To resume: etude play drill --out {out}" in left.out
     assert ("error: the input ended before the episode" in left.err) == (not last)
     assert not (out / "episodes.jsonl").exists()
     assert play(monkeypatch, solution(), "drill", "-o", out) == 0
     shown = capsys.readouterr().out
-    assert "1 kept turns were played again" in shown
+    assert "turns played again: 1" in shown
     assert "[turn 2] > " in shown
     (row,) = rows(out)
     assert (len(row["turns"]), row["reward"]["value"]) == (1 + len(solution()), 1.0)
@@ -122,7 +122,7 @@ def test_play_keeps_the_turns_when_it_is_interrupted(tmp_path: Path, monkeypatch
         process.send_signal(signal.SIGINT)
         shown, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "1 turns are kept" in shown
+    assert "turns kept: 1" in shown
     assert errors == "error: Interrupted. Run the same command again to resume.\n"
     assert play(monkeypatch, solution(), TASK, "-o", out) == 0
     assert rows(out)[0]["reward"]["value"] == 1.0
