@@ -31,5 +31,5 @@ def test_page_runs_in_an_empty_folder_when_its_blocks_are_typed_in_order(page: s
         assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
 
 
-def test_tutorial_and_command_line_have_blocks_that_are_run() -> None:
-    assert set(PAGES) >= {"command-line.md", "tutorial.md"}
+def test_tutorial_has_blocks_that_are_run() -> None:
+    assert len(PAGES["tutorial.md"]) >= 4
