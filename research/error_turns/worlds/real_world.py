@@ -60,8 +60,8 @@ SIZES = {
     "words": _WORDS,
     "endings": _WORDS,
 }
-"""Sizes of the bases, in the order in which they were made (RESULTS_REAL.md). ``words`` had dialogues whose tests have ten
-endings; ``endings`` has those that ``real_dialogues`` makes now."""
+"""Sizes of the bases, in the order in which they were made (RESULTS_REAL.md). Tests in the dialogues of ``words``
+had ten endings; ``endings`` has the dialogues that ``real_dialogues`` makes now."""
 _TEST = re.compile(r"- `(?:[^`]*::)?test_(\w+?)(?:\[[^`]*)?`")
 
 
