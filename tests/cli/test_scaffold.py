@@ -30,7 +30,9 @@ def installed(folder: Path, site: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "monitor" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+)
 def test_a_new_package_is_listed_and_passes_its_test_when_it_is_installed(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +47,7 @@ def test_a_new_package_is_listed_and_passes_its_test_when_it_is_installed(
     assert " passed" in printed([sys.executable, "-m", "pytest", "-q"], package, variables)
 
 
+@pytest.mark.slow
 def test_a_new_environment_is_played_when_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main(["init", "pages"]) == 0

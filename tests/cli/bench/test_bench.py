@@ -119,6 +119,7 @@ def test_peer_that_cannot_be_installed_is_named_with_the_remedy(
     assert list((tmp_path / "bench").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_bench_measures_etude_alone_and_writes_its_files(tmp_path: Path) -> None:
     arguments = ["bench", "--peers", "", "--rounds", "1", "--files", "5", "--out", str(tmp_path), "--json"]
     result = CliRunner().invoke(app, arguments)

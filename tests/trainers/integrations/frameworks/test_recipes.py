@@ -27,6 +27,7 @@ def test_recipe_prints_the_quoted_output_when_a_drill_is_served(
     assert helper.run(code, drills.url, drills.policy.url, tmp_path) == output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["OpenEnv", "Gymnasium", "verl", "atropos"])
 def test_recipe_gets_the_full_reward_when_a_coding_task_is_served(
     name: str, recipes: Any, coding: Any, helper: Any, tmp_path: Path
