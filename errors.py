@@ -28,7 +28,7 @@ EtudeError
 │                                          NotApplicable: the source lacks what the generator needs
 ├── RowError                               a row of a public data set, or its source, cannot be read
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
-├── ExportError, ReportError, DemoError    a command's output cannot be made
+├── ExportError, ReportError, DemoError, BenchError   a command's output cannot be made
 └── training                               RecipeError, TableError, ChatError (ValueError), UnwritableTurn,
                                            UnsuitableModel, TrainingRunError, ReplayError
 """
