@@ -1,4 +1,4 @@
-"""Cost of the wire: medians over loopback, with a session that does nothing.
+"""Cost of the wire: medians over loopback, with a session that answers a turn with its text.
 
 Run it anywhere: ``python benchmarks/server.py [--turns N] [--sessions N] [--json]``.
 """
@@ -9,44 +9,15 @@ import asyncio
 import statistics
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from etude.benchmarks.output import parser_of, show
+from etude.cli.bench.echo_server import TASK, EchoSession
 from etude.client import Client
-from etude.environments.session import Standing
 from etude.environments.tasks.task_set import TaskSet
-from etude.models import Episode, GeneratorRef, Observation, State, Task, ToolMessage
 from etude.server.app import create_app
 from etude.server.serving import listen, uvicorn_server
 
-TASK = Task(task_id="nothing", problem_statement="Nothing.", generator=GeneratorRef(name="hand", version="1", seed=0))
-TURN = {"text": "x" * 500, "tool_calls": [{"id": "c1", "name": "bash", "arguments": '{"command": "true"}'}]}
-
-
-class Idle:
-    """A session that answers at once."""
-
-    turns = 0
-
-    async def reset(self, **arguments: Any) -> Observation:
-        return Observation(prompt=TASK.problem_statement, tools=[], workdir="/workspace")
-
-    async def step(self, action: Mapping[str, Any]) -> Observation:
-        self.turns += 1
-        return Observation(messages=[ToolMessage(tool_call_id="c1", name="bash", content="ok\n" + "x" * 2000)])
-
-    def state(self) -> State:
-        return State(episode_id="e", task_id=TASK.task_id, step_count=self.turns)
-
-    def standing(self) -> Standing:
-        return Standing(self.episode(), "", self.episode)
-
-    def episode(self) -> Episode:
-        return Episode(episode_id="e", task_id=TASK.task_id, prompt=TASK.problem_statement)
-
-    async def close(self) -> None:
-        return None
+TURN = {"text": "x" * 500, "tool_calls": []}
 
 
 async def episode_ms(url: str, turns: int) -> tuple[float, list[float]]:
@@ -83,7 +54,7 @@ async def measure(url: str, turns: int, sessions: int) -> dict[str, float]:
 def main() -> None:
     """Run the benchmark."""
     options = parser_of(__doc__, turns=200, sessions=64).parse_args()
-    app = create_app(TaskSet([TASK]), make_session=Idle, max_sessions=options.sessions)
+    app = create_app(TaskSet([TASK]), make_session=EchoSession, max_sessions=options.sessions)
     listening = listen("127.0.0.1", 0)
     server = uvicorn_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

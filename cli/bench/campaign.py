@@ -17,6 +17,7 @@ from . import clock, projects, wire
 from .sandboxes import EtudeSandbox, working_backends
 from .table import OURS, Result, Times, markdown, plot
 
+DOCKER = "docker"
 FILE = 10_000
 """Bytes of a file of the workspace."""
 
@@ -36,9 +37,7 @@ def make_tree(folder: Path, files: int) -> Path:
 def measured(peers: Sequence[str], rounds: int, files: int, progress: Progress) -> Times:
     """Measure Etude and the peers, one after the other. Raises BenchError."""
     ours = working_backends()
-    sandboxes = [(name, kind) for name in peers for kind in projects.PEERS[name].kinds]
-    if "docker" not in ours:
-        sandboxes = [side for side in sandboxes if side[1] != "docker"]
+    sandboxes = [side for side in sides(peers) if side[1] != DOCKER or DOCKER in ours]
     over_wire = [OURS, *(["openenv"] if "openenv" in peers else [])]
     total = len(peers) + len(ours) + len(sandboxes) + len(over_wire)
     steps = iter(range(total))
@@ -62,6 +61,17 @@ def measured(peers: Sequence[str], rounds: int, files: int, progress: Progress) 
         progress(f"steps of {side}", next(steps), total)
         times[side, "server", ""] = wire.wire_times(side, rounds)
     return times
+
+
+def sides(peers: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the sandboxes of the peers, each with the name of its project."""
+    return [(name, kind) for name in peers for kind in projects.PEERS[name].kinds]
+
+
+def left_out(peers: Sequence[str]) -> list[str]:
+    """Return the sandboxes of the peers that cannot be measured here, because they need docker."""
+    missing = DOCKER not in working_backends()
+    return [f"{name} {kind}" for name, kind in sides(peers) if missing and kind == DOCKER]
 
 
 def saved(rows: Sequence[Result], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The projects that are measured: versions, isolation, and an environment of its own for each peer."""
+"""The projects that are measured: versions, isolation, and a separate environment for each peer."""
 
 from __future__ import annotations
 

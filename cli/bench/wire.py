@@ -69,7 +69,7 @@ async def _play(url: str, action: dict[str, Any], steps: int) -> list[float]:
 
 @contextmanager
 def _server(side: str) -> Iterator[str]:
-    """Run a side's server in a process of its own and yield the address of its WebSocket."""
+    """Run a side's server in a separate process and yield the address of its WebSocket."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -27,14 +27,16 @@ def bench(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Time sandboxes and steps of Etude and of other projects, each in an environment of its own in the cache."""
-    from ..bench.campaign import measured, saved
+    """Time sandboxes and steps of Etude and of other projects, each in a separate environment in the cache."""
+    from ..bench.campaign import left_out, measured, saved
     from ..bench.projects import chosen
     from ..bench.table import results
 
     names = chosen(peers)
     with progress_bar("bench") as progress:
         rows = results(measured(names, rounds, files, progress))
+    for side in left_out(names):
+        console.show_warning(f"{side} was not measured: docker does not work here; `etude doctor` says why")
     if out is not None:
         saved(rows, out)
     columns = [

@@ -37,6 +37,8 @@ RENAMED = 0.5
 """Share of dialogues with the function's and the module's name of another case, so that names must be copied."""
 CALLED = 0.85
 """Share of reports with a failing call, as in the tasks that are played."""
+_OTHER = 0.3
+"""Share of reports whose call, or last failing test, is about another function than the wrong one."""
 _PLAIN = 0.4
 """Share of tests that are named after the function alone."""
 _ENDINGS = (
@@ -76,20 +78,27 @@ def renamed(case: Case, other: Case) -> Case:
 
 
 def statement(case: Case, rng: random.Random) -> str:
-    """Return a report in the product's words: failing tests that are named after the function, often a call too."""
+    """Return a report in the product's words: failing tests, the first named after the function, often a call too."""
     module = case.path.rpartition("/")[2].removesuffix(".py")
     file = f"tests/test_{rng.choice([module, module, case.root, 'all'])}.py"
     drawn = ["" if rng.random() < _PLAIN else f"_{rng.choice(_ENDINGS)}" for _ in range(rng.choice([1, 1, 1, 2, 3]))]
     names = list(dict.fromkeys(drawn))
     failing = [f"{file}::test_{case.function}{ending}" for ending in sorted(names)]
+    called, tested = (_other(case.function, rng) if rng.random() < _OTHER else case.function for _ in range(2))
+    failing += [f"{file}::test_{tested}"] if tested != case.function else []
     calls = []
     if rng.random() < CALLED:
-        imports = rng.choice([[], [f"from {case.root} import {case.function}"], [f"from {case.root} import *"]])
-        call = f"{case.function}({', '.join(rng.choices(_VALUES, k=rng.randint(1, 3)))})"
+        imports = rng.choice([[], [f"from {case.root} import {called}"], [f"from {case.root} import *"]])
+        call = f"{called}({', '.join(rng.choices(_VALUES, k=rng.randint(1, 3)))})"
         expected, actual = (CallResult("value", value) for value in rng.sample(_VALUES, 2))
         calls = [FailingCall(imports, (), call, expected, actual)]
     report = BugReport("visible", "terse", 0, str(rng.random()))
     return report.render(StatementContext(case.package, failing, (), failing_calls=calls))
+
+
+def _other(function: str, rng: random.Random) -> str:
+    """Return the name of another function, often one that is like it."""
+    return rng.choice([f"l{function}", f"i{function}", rng.choice(_ENDINGS)])
 
 
 def task(case: Case, text: str) -> Task:
