@@ -1,7 +1,7 @@
 """The typer application: every command under its name, and errors as one line with an exit code.
 
-A command's function is in ``commands/``; ``play`` and ``init`` have folders, ``terminal/`` and ``scaffold/``. It imports
-what it needs when it runs, so that ``etude --help`` stays fast.
+A command's function is in ``commands/``; ``play`` and ``init`` have folders, ``terminal/`` and ``scaffold/``. It
+imports what it needs when it runs, so that ``etude --help`` stays fast.
 """
 
 from __future__ import annotations
