@@ -1,6 +1,6 @@
 """The combined loss on mutation tasks of a real package, as registered in PREREGISTERED_REAL.md.
 
-    python research/error_turns/real.py --out FILE --work FOLDER [--seeds 5] [--base NAME] [--only tasks|base]
+    python research/error_turns/real.py --out FILE --work FOLDER [--first 1] [--seeds 5] [--base NAME] [--only tasks|base]
     python research/error_turns/real.py --out FILE --print
 
 The first command downloads the packages, makes the tasks with ``etude generate`` and the base, and then the missing
@@ -66,17 +66,17 @@ def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
         add(tasks_row(options.work))
     if options.only == "tasks":
         return
-    torch.set_num_threads(1)
     played = world(options.work)
     os.environ.setdefault("MAX_CONCURRENT_ENVS", str(4 * played.held))
     base = base_models.base(played, options.base, options.work / "bases")
+    torch.set_num_threads(1)
     digest = base_models.digest(base)
     check_same_setup([row for row in rows if row["arm"] in ARMS], {options.base: digest}, played.updates)
     with played.served(options.work, []) as url:
         if not any((row["arm"], row.get("base")) == ("base", digest) for row in rows):
             add(base_row(played, base, url, options.work) | {"name": options.base, "base": digest})
         done = {(row["arm"], row.get("seed")) for row in rows}
-        for seed in range(1, options.seeds + 1) if options.only is None else ():
+        for seed in range(options.first, options.seeds + 1) if options.only is None else ():
             for arm in ARMS:
                 if (arm, seed) not in done:
                     add(runs.train(played, Run(arm, RATE, seed), base, url, options.work, updates=played.updates))
@@ -114,8 +114,9 @@ def tasks_row(folder: Path) -> Row:
 
 async def solved_by_script(real: Real) -> list[float]:
     """Return the reward of the scripted solution of each task, played in the strongest sandbox that works here."""
-    rewards, tasks, knows = [], TaskSet.load(real.folder / "tasks"), real.knows()
-    for task_id in real.by_id:
+    task_ids, rewards, knows = list(real.by_id), [], real.knows()  # the first makes the tasks
+    tasks = TaskSet.load(real.folder / "tasks")
+    for task_id in task_ids:
         session, turns = CodingSession(tasks, budget=Budget(turns=TURNS), tools=TOOLS), list[Row]()
         await session.reset(task_id=task_id)
         while session.episode().end is None:
@@ -198,7 +199,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="File of the rows.")
     parser.add_argument("--work", type=Path, help="Folder of the packages, the tasks, the base and the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(T_95), help="Counted seeds of each arm.")
-    parser.add_argument("--base", default="endings", choices=sorted(SIZES), help="Name of the base.")
+    parser.add_argument("--first", type=int, default=1, help="First seed to run; another process may run the others.")
+    parser.add_argument("--base", default="paths", choices=sorted(SIZES), help="Name of the base.")
     parser.add_argument("--only", choices=["tasks", "base"], help="Stop after the check of the tasks or the base.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
     options = parser.parse_args()

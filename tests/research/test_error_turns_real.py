@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import random
@@ -114,11 +115,41 @@ def test_case_is_none_when_one_edit_of_a_seen_line_does_not_correct_it(right: st
 
 
 def test_cases_of_a_module_are_its_wrong_operators() -> None:
-    found = real_code._cases_of_module("limits 1.0", PATH, real_code.without_docstrings(RIGHT))
+    found = real_code._cases_of_module("limits 1.0", PATH, real_code.with_short_docstrings(RIGHT, keep=False))
     assert {case.new for case in found} == {
         "if low is None:", "return value < high", "return low <= value < high", "return not inside(value, low, high)"
     }  # fmt: skip
     assert all('"""Return' not in case.module for case in found)
+
+
+def test_docstrings_keep_their_first_line_or_are_removed() -> None:
+    text = '''class Box:
+    """Holds values.
+
+    Any number of them.
+    """
+    size = 1
+
+    def only(self):
+        """Return nothing."""
+
+    def says(self):
+        r"""Say \\d."""
+        return 1
+
+    def two(self):
+        """Return two
+        values."""
+        return 1, 2
+'''
+    short = real_code.with_short_docstrings(text)
+    assert short == text.replace("values.\n\n    Any number of them.\n    ", "values.").replace(
+        '        r"""Say \\d."""\n', ""
+    ).replace('two\n        values."""', 'two"""')
+    assert ast.parse(short)
+    without = real_code.with_short_docstrings(text, keep=False)
+    assert "Holds" not in without and "Return nothing" in without and ast.parse(without)
+    assert real_code.with_short_docstrings("def broken(") == ""
 
 
 # --- dialogues ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, Qwen3Config
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config
 
 from ...errors import RecipeError
 from ..chat.chat_policy import TemplateChat, never_samples
@@ -39,16 +39,35 @@ class Base:
     losses: list[float]
 
 
-def make_base(path: Path, sizes: Sizes, folder: Path, *, seed: int = 0, progress: Progress | None = None) -> Base:
-    """Train on the dialogues of ``path``, and save model and tokenizer to ``folder``. Raises RecipeError."""
+def make_base(
+    path: Path,
+    sizes: Sizes,
+    folder: Path,
+    *,
+    seed: int = 0,
+    start: Path | None = None,
+    progress: Progress | None = None,
+) -> Base:
+    """Train on the dialogues of ``path``, and save model and tokenizer to ``folder``. Raises RecipeError.
+
+    start: folder of a base that is trained further; ``sizes`` has its width, layers and heads. None for random weights
+    and a new tokenizer.
+    """
     rows = read_dialogues(path)
-    texts = [dialogue_text(with_roles(row), row.get("tools") or []) for row in rows[:_TOKENIZER_TEXTS]]
-    tokenizer = make_tokenizer(texts, sizes.vocabulary, joined_words=sizes.joined_words)
+    if start is None:
+        texts = [dialogue_text(with_roles(row), row.get("tools") or []) for row in rows[:_TOKENIZER_TEXTS]]
+        tokenizer = make_tokenizer(texts, sizes.vocabulary, joined_words=sizes.joined_words)
+    else:
+        tokenizer = AutoTokenizer.from_pretrained(start)
     chat = TemplateChat(tokenizer, never_samples, arguments={"enable_thinking": False})
     first_rows = rows[: sizes.reading * SHORT * sizes.batch]
     short = [encode({**row, "tools": []}, chat, tokenizer) for row in first_rows]
     whole = [encode(row, chat, tokenizer) for row in rows[-sizes.steps * sizes.batch :]]
-    model = make_model(sizes, tokenizer, seed).to("cuda" if torch.cuda.is_available() else "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if start is None:
+        model = make_model(sizes, tokenizer, seed).to(device)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32).to(device)
     losses = pretrain(model, short, whole, sizes, seed=seed, progress=progress)
     _save(model, tokenizer, losses, sizes, seed, folder)
     return Base(model, tokenizer, losses)

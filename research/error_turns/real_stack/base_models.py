@@ -26,12 +26,13 @@ def base(world: World, name: str, folder: Path) -> Path:
     """Return the folder of a base, which is made unless it is there."""
     path, sizes = folder / name, world.sizes(name)
     if not is_made(path, sizes, SEED):
+        start = base(world, world.starts[name], folder) if name in world.starts else None
         folder.mkdir(parents=True, exist_ok=True)
         rows = folder / f"{name}.jsonl"
         with rows.open("w", encoding="utf-8") as file:
             for row in world.dialogues(sizes):
                 file.write(json.dumps(row) + "\n")
-        make_base(rows, sizes, path, seed=SEED, progress=functools.partial(print_progress, name))
+        make_base(rows, sizes, path, seed=SEED, start=start, progress=functools.partial(print_progress, name))
     return path
 
 

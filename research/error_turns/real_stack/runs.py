@@ -86,7 +86,8 @@ def recipe_of(
             },
             "replay": replay_of(arm, pairs) if arm.replay and pairs else {},
             "distillation": {"gate": arm.gate, "teacher": arm.teacher, "rate": arm.rate},
-            "generation": {"max_ids": world.max_ids, "max_turn_ids": world.max_turn_ids},
+            "generation": {"max_ids": world.max_ids, "max_turn_ids": world.max_turn_ids,
+                           "temperature": world.temperature},
             # Above log 2, so that the drift of a moving teacher is measured and stops nothing.
             "safety": {"teacher_drift": 1.0, "hack_rate": 0.0},
         },

@@ -20,8 +20,11 @@ from etude.research.error_turns.driver import Refused
 
 PACKAGES = (
     *("boltons==24.0.0", "toolz==0.12.1", "pydash==7.0.7", "more-itertools==10.2.0", "networkx==3.2.1"),
-    *("werkzeug==3.0.1", "jinja2==3.1.3", "click==8.1.7", "humanize==4.9.0", "sqlparse==0.4.4"),
-    "rich==13.7.0",
+    *("werkzeug==3.0.1", "jinja2==3.1.3", "click==8.1.7", "humanize==4.9.0", "sqlparse==0.4.4", "rich==13.7.0"),
+    *("sympy==1.12", "django==5.0.1", "pygments==2.17.2", "docutils==0.20.1", "sphinx==7.2.6", "babel==2.14.0"),
+    *("python-dateutil==2.8.2", "requests==2.31.0", "urllib3==2.1.0", "attrs==23.2.0", "flask==3.0.1"),
+    *("black==23.12.1", "jedi==0.19.1", "parso==0.8.3", "nltk==3.8.1", "celery==5.3.6", "kombu==5.3.5"),
+    *("twisted==23.10.0", "mistune==3.0.2", "markdown==3.5.2", "beautifulsoup4==4.12.3", "html5lib==1.1"),
 )
 """Packages whose modules the dialogues of a base are about; no task is from them."""
 AFTER = 6
@@ -35,6 +38,8 @@ WIDEST = 480
 _DEF = re.compile(r"\s*(?:async )?def (\w+)\(")
 _MOST_OF_A_MODULE = 40
 """Cases of one module, at most: the dialogues are of many modules."""
+_LONGEST_MODULE = 150_000
+"""Limit of the length of a module, in characters: each case holds its module."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +107,20 @@ def case_of(package: str, path: str, right: str, wrong: str, function: str | Non
     return Case(package, path, name, wrong, old, new)
 
 
-def cases(folder: Path) -> list[Case]:
-    """Return cases of the modules of ``PACKAGES``, which are downloaded to the folder. Raises Refused."""
+def cases(folder: Path, *, docstrings: bool = True) -> list[Case]:
+    """Return cases of the modules of ``PACKAGES``, which are downloaded to the folder. Raises Refused.
+
+    docstrings: whether docstrings keep their first line; else they are removed.
+    """
     found: list[Case] = []
     for wheel in downloaded(folder):
         name, version = wheel.name.split("-")[:2]
         with zipfile.ZipFile(wheel) as archive:
             for path in sorted(archive.namelist()):
                 if path.endswith(".py") and "/" in path and "test" not in path:
-                    text = without_docstrings(archive.read(path).decode("utf-8", "replace"))
+                    text = with_short_docstrings(archive.read(path).decode("utf-8", "replace"), keep=docstrings)
+                    if len(text) > _LONGEST_MODULE:
+                        continue
                     found += _cases_of_module(f"{name} {version}", path, text)
     return found
 
@@ -121,7 +131,9 @@ def _cases_of_module(package: str, path: str, text: str) -> list[Case]:
     for mutant in possible_mutants(text.encode(), lines) if text else ():
         if mutant.operator in KINDS:
             case = case_of(package, path, text, mutant.source.decode())
-            if case is not None and len(shown(case.module, path, case.function)) <= WIDEST:
+            if case is None or case.function.startswith("_"):  # tests are named after public functions
+                continue
+            if len(shown(case.module, path, case.function)) <= WIDEST:
                 made.append(case)
     step = max(len(made) // _MOST_OF_A_MODULE, 1)
     return made[::step][:_MOST_OF_A_MODULE]
@@ -138,25 +150,31 @@ def downloaded(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
-def without_docstrings(text: str) -> str:
-    """Return a module without the docstrings of its functions and classes; empty if it does not parse."""
+def with_short_docstrings(text: str, *, keep: bool = True) -> str:
+    """Return a module whose docstrings have their first line alone, or none; empty if it does not parse."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return ""
-    removed = {number for first, last in _docstrings(tree) for number in range(first, last + 1)}
-    lines = text.splitlines()
-    return "\n".join(line for number, line in enumerate(lines, 1) if number not in removed) + "\n"
+    lines: list[str | None] = list(text.splitlines())
+    for first, last, summary in _docstrings(tree):
+        indent = " " * (len(lines[first - 1] or "") - len((lines[first - 1] or "").lstrip()))
+        lines[first - 1 : last] = [None] * (last - first + 1)
+        if keep and summary and len(summary) <= LONGEST:
+            lines[first - 1] = f'{indent}"""{summary}"""'
+    return "\n".join(line for line in lines if line is not None) + "\n"
 
 
-def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
-    """Yield the first and last lines of docstrings that other statements follow."""
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int, str]]:
+    """Yield first line, last line and first sentence of docstrings that other statements follow."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and len(node.body) > 1:
             first = node.body[0]
-            is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-            if is_text and ast.get_docstring(node, clean=False) is not None and first.lineno > node.lineno:
-                yield first.lineno, first.end_lineno or first.lineno
+            told = ast.get_docstring(node)
+            if told is not None and node.body[1].lineno > (first.end_lineno or 0) and first.lineno > node.lineno:
+                summary = told.strip().partition("\n")[0]
+                plain = re.fullmatch(r"[^\"\\\\]*", summary)
+                yield first.lineno, first.end_lineno or first.lineno, summary if plain else ""
 
 
 def edit(case: Case, path: str | None = None) -> Mapping[str, str]:

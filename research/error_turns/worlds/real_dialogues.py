@@ -55,8 +55,10 @@ def wrong_paths(path: str) -> list[str]:
     return [path.rpartition("/")[2], f"src/{path}"]
 
 
-def dialogues(cases: Sequence[Case], count: int, *, skill: float = 0.99, seed: int = 0) -> Iterator[Row]:
-    """Yield ``count`` dialogues; ``skill`` is the share of hints that are followed.
+def dialogues(
+    cases: Sequence[Case], count: int, *, skill: float = 0.99, known: float = KNOWN, seed: int = 0
+) -> Iterator[Row]:
+    """Yield ``count`` dialogues; ``skill`` is the share of hints that are followed, ``known`` that of right guesses.
 
     The same arguments give the same rows.
     """
@@ -66,7 +68,7 @@ def dialogues(cases: Sequence[Case], count: int, *, skill: float = 0.99, seed: i
             case = rng.choice(cases)
             if rng.random() < RENAMED:
                 case = renamed(case, rng.choice(cases))
-            yield runner.run(_dialogue(case, skill, rng))
+            yield runner.run(_dialogue(case, skill, known, rng))
 
 
 def renamed(case: Case, other: Case) -> Case:
@@ -127,13 +129,13 @@ def _files(case: Case) -> dict[str, bytes]:
     return {case.path: case.module.encode()}
 
 
-async def _dialogue(case: Case, skill: float, rng: random.Random) -> Row:
+async def _dialogue(case: Case, skill: float, known: float, rng: random.Random) -> Row:
     described = task(case, statement(case, rng))
     context = Context(cast(Sandbox, Files(_files(case))), described, Limits())
     messages: list[Row] = [{"role": "user", "content": prompt(described, TOOLS)}]
     _seen(messages, case)
     guesses = wrong_paths(case.path)
-    path = case.path if rng.random() < KNOWN else rng.choice(guesses)
+    path = case.path if rng.random() < known else rng.choice(guesses)
     if rng.random() < HINTED:
         messages.append({"role": "hint", "content": await hint(case, rng.choice(guesses))})
         path = case.path if rng.random() < skill else path

@@ -58,10 +58,24 @@ SIZES = {
     "strong": Sizes(skill=0.99, vocabulary=950, dialogues=11_200, copying=600, reading=300, steps=100, batch=16),
     "copying": Sizes(skill=0.99, vocabulary=950, dialogues=20_000, copying=2_500, reading=600, steps=300, batch=16),
     "words": _WORDS,
-    "endings": _WORDS,
+    "deep": _WORDS.model_copy(update={"layers": 4, "dialogues": 24_000, "reading": 1_500}),
+    "wide": _WORDS.model_copy(update={"dialogues": 21_600}),
+    "docstrings": _WORDS.model_copy(
+        update={"dialogues": 17_600, "copying": 0, "reading": 900, "steps": 400, "learning_rate": 2e-3}
+    ),
+    "paths": _WORDS.model_copy(
+        update={"dialogues": 8_800, "copying": 0, "reading": 300, "steps": 500, "learning_rate": 2e-3}
+    ),
 }
-"""Sizes of the bases, in the order in which they were made (RESULTS_REAL.md). Tests in the dialogues of ``words``
-had ten endings; ``endings`` has the dialogues that ``real_dialogues`` makes now."""
+"""Sizes of the bases, in the order in which they were made (RESULTS_REAL.md). The dialogues of the first four were
+about eleven packages, and tests in them had ten endings; the others have the dialogues that ``real_dialogues`` makes
+now, but functions have docstrings in those of ``docstrings`` and ``paths`` alone. ``deep`` was not finished."""
+STARTS = {"docstrings": "wide", "paths": "docstrings"}
+"""Bases that are another base, trained further."""
+KNOWN = 0.8
+"""Share of right paths without a hint in the dialogues of ``paths``."""
+TEMPERATURE = 0.5
+"""Sampling temperature of training and of evaluations."""
 _TEST = re.compile(r"- `(?:[^`]*::)?test_(\w+?)(?:\[[^`]*)?`")
 
 
@@ -171,8 +185,10 @@ class Real:
             yield url
 
     def dialogues(self, sizes: Sizes) -> Iterable[Mapping[str, Any]]:
-        cases = real_code.cases(self.folder / "packages")
-        return real_dialogues.dialogues(cases, sizes.dialogues, skill=sizes.skill)
+        name = next((name for name in STARTS if SIZES[name] == sizes), "")
+        cases = real_code.cases(self.folder / "packages", docstrings=name in STARTS)
+        known, seed = (KNOWN, 1) if name == "paths" else (real_dialogues.KNOWN, 0)
+        return real_dialogues.dialogues(cases, sizes.dialogues, skill=sizes.skill, known=known, seed=seed)
 
     def right_hints(self, task_ids: Sequence[str]) -> dict[str, str]:
         """Return the environment's hint after an edit without the module's folder, by the task's prompt."""
@@ -267,4 +283,6 @@ def world(folder: Path) -> World:
         updates=8,
         max_ids=1100,
         max_turn_ids=80,
+        temperature=TEMPERATURE,
+        starts=STARTS,
     )

@@ -68,6 +68,10 @@ class World:
     """Episodes of each task in one update."""
     max_turn_ids: int = 48
     """Length limit of a turn in ids."""
+    temperature: float = 1.0
+    """Sampling temperature of training and of evaluations."""
+    starts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Bases that are another base, trained further: the other one's name, by name."""
     task_specific: frozenset[str] = frozenset()
     """Kinds of error turns whose hints are right for their own task only; empty for all kinds."""
     errs: float = 0.5

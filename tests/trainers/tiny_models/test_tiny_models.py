@@ -135,6 +135,18 @@ def test_base_is_trained_saved_and_reproducible(tmp_path: Path) -> None:
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
+def test_base_that_starts_from_another_is_that_one_trained_further(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in dialogues(SIZES.dialogues)))
+    first = make_base(path, SIZES, tmp_path / "first", seed=3)
+    more = SIZES.model_copy(update={"copying": 0, "reading": 0, "steps": 1, "learning_rate": 1e-6})
+    second = make_base(path, more, tmp_path / "second", seed=4, start=tmp_path / "first")
+    pairs = list(zip(first.model.parameters(), second.model.parameters(), strict=True))
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)
+    assert not all(torch.equal(one, other) for one, other in pairs)
+    assert second.tokenizer.get_vocab() == first.tokenizer.get_vocab()
+
+
 def test_read_dialogues_reads_unusual_line_separators(tmp_path: Path) -> None:
     """JSON leaves some line separators unescaped."""
     row = {"messages": [{"role": "user", "content": "a\u2028b\x85c"}]}
