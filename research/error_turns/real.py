@@ -1,6 +1,6 @@
 """The combined loss on mutation tasks of a real package, as registered in PREREGISTERED_REAL.md.
 
-    python research/error_turns/real.py --out FILE --work FOLDER [--first 1] [--seeds 5] [--base NAME] [--only tasks|base]
+    python research/error_turns/real.py --out FILE --work DIR [--first 1] [--seeds 5] [--base NAME] [--only tasks|base]
     python research/error_turns/real.py --out FILE --print
 
 The first command downloads the packages, makes the tasks with ``etude generate`` and the base, and then the missing
