@@ -203,6 +203,15 @@ def test_rates_come_from_variables_and_bad_ones_get_one_line(
     assert capfd.readouterr().err == expected
 
 
+def test_archive_that_is_no_number_gets_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ETUDE_ARCHIVE_MB", "lots")
+    assert serve(None, port=0, environment="drill", ready=stop) == 1
+    expected = "error: ETUDE_ARCHIVE_MB is 'lots': give a number of MiB, 0 to keep nothing\n"
+    assert capfd.readouterr().err == expected
+
+
 # --- what nothing has foreseen
 
 
