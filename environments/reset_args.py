@@ -70,7 +70,7 @@ class ResetArgs(BaseModel):
         """Check named arguments; those that are null count as absent. Raises SessionError for the first bad one."""
         for name in arguments:
             if name not in cls.model_fields:
-                raise SessionError(f"reset: {did_you_mean('argument', name, cls.model_fields)}")
+                raise SessionError(f"reset: {did_you_mean('argument', name[:100], cls.model_fields)}")
         present = {name: _as_json(name, value) for name, value in arguments.items() if value is not None}
         try:
             checked = cls.model_validate(plain(present))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,10 +19,11 @@ from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError
 from ..models import DEFAULT_ENVIRONMENT
 from ..monitors.agentic import Judge
-from .access import Access, check_key
+from .access import ANY, Access, HostNames, Rates, RateSettings, check_key, names_from_environment
 from .admission import Admission, ClientBusy, ServerBusy, ServerLimits
 from .guard import MAX_BODY, Guard
 from .metrics import Metrics
+from .openapi import describe
 from .routes.operations import add_operations_routes
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
@@ -51,6 +52,8 @@ def create_app(
     max_body: int = MAX_BODY,
     penalty: wire.PenaltySettings | None = None,
     api_key: str = "",
+    hosts: Sequence[str] = (ANY,),
+    rates: RateSettings | None = None,
     store: GradedStore | None = None,
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
@@ -62,8 +65,9 @@ def create_app(
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
     which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
-    needs (see ``access``); none by default. store: where graded episodes are written;
-    it is closed with the application.
+    needs (see ``access``); none by default. hosts: names that requests may be addressed to; default: any. rates: how
+    often a client may ask; default: no limit. store: where graded episodes are written; it is closed with the
+    application.
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
@@ -105,8 +109,17 @@ def create_app(
 
     app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
     app.state.sessions = server
-    app.add_middleware(Guard, max_body=max_body)
-    app.add_middleware(Access, key=check_key(api_key), refused=metrics.refused)
+    often = rates or RateSettings()
+    requests, connections = Rates(often.requests), Rates(often.connections)
+    app.add_middleware(Guard, max_body=max_body, rates=requests)
+    app.add_middleware(
+        Access,
+        key=check_key(api_key),
+        refused=metrics.refused,
+        hosts=HostNames(hosts),
+        requests=requests,
+        connections=connections,
+    )
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (ServerBusy, 503), (ClientBusy, 429)):
         app.add_exception_handler(error_type, _answer_with(status))
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive, store)
@@ -117,6 +130,7 @@ def create_app(
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
         add_rest_routes(app, server)
+    describe(app, locked=bool(api_key))
     if tasks is not None and not len(tasks):
         log.warning("%s", wire.NO_TASKS)
     return app
@@ -127,13 +141,18 @@ def app_from_environment() -> FastAPI:
 
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
     ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs. ETUDE_STORE: store of graded episodes.
+    ETUDE_ALLOWED_HOSTS: names that requests may be addressed to. The limits have variables too (see ``admission`` and
+    ``access``).
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
     tasks = tasks_of(environment, folder)
     faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
     store = store_of(os.environ.get("ETUDE_STORE", ""))
-    return create_app(tasks, environment=environment, faults=faults, api_key=api_key, store=store)
+    hosts, rates = names_from_environment(), RateSettings.read()
+    return create_app(
+        tasks, environment=environment, faults=faults, api_key=api_key, hosts=hosts, rates=rates, store=store
+    )
 
 
 def _answer_with(status: int) -> Callable[[Request, Exception], Response]:

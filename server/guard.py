@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..environments.wire_values import holds_more_than, plain
-from .access import request_id
+from .access import Rates, request_id
 from .admission import client, client_of
 
 MAX_BODY = 16 << 20
@@ -38,11 +38,13 @@ class Guard:
     - A frame that is not a JSON object gets an error frame in its turn, and the socket stays usable; OpenEnv's own loop
       would end the session.
     - When a socket is closed during a call, the call is cancelled, so that a dead client does not occupy a session.
+    - A frame that comes before its client's rate allows it waits, since few clients could send it again.
     """
 
-    def __init__(self, app: ASGIApp, max_body: int = MAX_BODY) -> None:
+    def __init__(self, app: ASGIApp, max_body: int = MAX_BODY, rates: Rates | None = None) -> None:
         self.app = app
         self.max_body = max_body
+        self._rates = rates or Rates(0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -87,6 +89,10 @@ class Guard:
             idle = True
             while True:
                 message = await frames.next()
+                if wait := self._rates.reserve(client.get()):
+                    idle = False
+                    await asyncio.sleep(wait)
+                    idle = True
                 number += message["type"] == "websocket.receive"
                 request_id.set(f"{connection}.{number}")
                 problem = _problem(message, self.max_body) if message["type"] == "websocket.receive" else None

@@ -18,12 +18,29 @@ _FIELDS = ("episode_id", "task_id", "call", "outcome", "end", "reward", "seconds
 """Fields that a record may carry in ``extra``."""
 
 
-class JsonLines(logging.Formatter):
-    """Formats a record as JSON: time (UTC), level, logger, message, request_id, the fields of ``extra``, traceback."""
+_LOGGERS = ("etude", "uvicorn", "asyncio", "openenv", "sqlalchemy")
+
+
+class TextLines(logging.Formatter):
+    """Formats a record as text: level, message, traceback."""
 
     def __init__(self, secrets: tuple[str, ...] = ()) -> None:
-        super().__init__()
+        super().__init__("%(levelname)s: %(message)s")
         self._secrets = tuple(secret for secret in secrets if secret)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines."""
+        return self._clean(super().format(record))
+
+    def _clean(self, text: str) -> str:
+        """Return a text with ``***`` in place of keys and tokens."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _SECRET.sub(r"\1***", text)
+
+
+class JsonLines(TextLines):
+    """Formats a record as JSON: time (UTC), level, logger, message, request_id, the fields of ``extra``, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -41,22 +58,20 @@ class JsonLines(logging.Formatter):
             line["traceback"] = self._clean(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)
 
-    def _clean(self, text: str) -> str:
-        """Return a text with ``***`` in place of keys and tokens."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return _SECRET.sub(r"\1***", text)
-
 
 def configure(log_format: str, secrets: tuple[str, ...] = ()) -> None:
-    """Write the log of Etude and uvicorn to stderr. In JSON, calls are logged too. Raises ValueError."""
+    """Write the log of the server to stderr. In JSON, calls are logged too. Raises ValueError.
+
+    As text, nothing is changed in a program that has set up its own log.
+    """
     if log_format not in FORMATS:
         raise ValueError(f"the log format is {log_format!r}: give {' or '.join(FORMATS)}")
-    if log_format == "text":
+    is_json = log_format == "json"
+    if not is_json and logging.getLogger().handlers:
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines(secrets))
-    for name, level in (("etude", logging.INFO), ("uvicorn", logging.WARNING)):
+    handler.setFormatter(JsonLines(secrets) if is_json else TextLines(secrets))
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+        logger.setLevel(logging.INFO if is_json and name == "etude" else logging.WARNING)

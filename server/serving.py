@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from ..client import KEY_VARIABLE
 from ..environments.openenv import PenaltySettings
 from ..errors import HubError, LLMError, TaskSetError, UnknownName
+from .access import RateSettings, names_from_environment
 from .admission import ServerLimits
 from .application import create_app
 from .guard import MAX_BODY
@@ -59,6 +60,8 @@ def serve(
     penalty: PenaltySettings | None = None,
     log_format: str | None = None,
     store: str | Path | None = None,
+    allowed_hosts: Sequence[str] | None = None,
+    rates: Mapping[str, int | None] | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
@@ -66,8 +69,10 @@ def serve(
     When it is not 0, one line on stderr says why. tasks_dir: default ETUDE_TASKS. environment: default ETUDE_ENV, else
     the one that the tasks name. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address
     instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. store: path or URL;
-    default ETUDE_STORE, else a path in the home folder. limits: fields of ``admission.ServerLimits``; default: its
-    environment variables. The API key is in ETUDE_API_KEY. The other arguments are those of ``create_app``.
+    default ETUDE_STORE, else a path in the home folder. limits, rates: fields of ``admission.ServerLimits`` and of
+    ``access.RateSettings``; default: their environment variables. allowed_hosts: names that requests may be addressed
+    to; default ETUDE_ALLOWED_HOSTS, else none on a loopback address and any elsewhere. The API key is in ETUDE_API_KEY.
+    The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -77,6 +82,8 @@ def serve(
         try:
             folder = tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", "")
             api_key = os.environ.get(KEY_VARIABLE, "")
+            bound_host, bound_port = listener.getsockname()[:2]
+            is_loopback = ip_address(bound_host).is_loopback
             configure(log_format or os.environ.get("ETUDE_LOG") or "text", (api_key,))
             name = environment or os.environ.get("ETUDE_ENV") or environment_in(folder)
             app = create_app(
@@ -89,12 +96,13 @@ def serve(
                 mode=mode,
                 penalty=penalty,
                 api_key=api_key,
+                hosts=names_from_environment(allowed_hosts, loopback=is_loopback),
+                rates=RateSettings.read(**(rates or {})),
                 store=store_of(store or os.environ.get("ETUDE_STORE", "")),
             )
         except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))
-        bound_host, bound_port = listener.getsockname()[:2]
-        if not api_key and not ip_address(bound_host).is_loopback:
+        if not api_key and not is_loopback:
             log.warning("%s", NO_KEY)
         address = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
         if ready is not None:
@@ -139,6 +147,7 @@ def uvicorn_server(
     """Return a uvicorn server with Etude's limits; ``run(sockets=[listen(...)])`` starts it."""
     config = uvicorn.Config(
         app,
+        log_config=None,  # see ``log_lines``
         log_level="warning",
         ws_max_size=MAX_BODY,
         ws_ping_interval=ping_interval_s,

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import os
 import time
 import uuid
 from collections import OrderedDict
@@ -38,10 +39,11 @@ class Archive:
     bytes is not stored, because it would drive out the episodes of all other sessions.
     """
 
-    def __init__(self, max_episodes: int = 4096, max_bytes: int = 256 << 20) -> None:
+    def __init__(self, max_episodes: int = 4096, max_bytes: int | None = None) -> None:
+        """Set up the archive; ``max_bytes``: default ETUDE_ARCHIVE_MB, else 256 MiB. Raises ValueError."""
         self._episodes: OrderedDict[tuple[str, str], LeftBehind] = OrderedDict()
         self._max_episodes = max_episodes
-        self._max_bytes = max_bytes
+        self._max_bytes = _bytes_from_environment() if max_bytes is None else max_bytes
         self._bytes = 0
 
     def add(self, episode_id: str, token: str, episode: LeftBehind) -> None:
@@ -69,6 +71,14 @@ class Archive:
             for (stored_id, stored_token), episode in self._episodes.items()
             if _is_same(stored_token, token)
         }
+
+
+def _bytes_from_environment() -> int:
+    """Return the size that ETUDE_ARCHIVE_MB sets, in bytes. Raises ValueError."""
+    text = os.environ.get("ETUDE_ARCHIVE_MB", "256")
+    if not text.isdigit():
+        raise ValueError(f"ETUDE_ARCHIVE_MB is {text!r}: give a number of MiB, 0 to keep nothing")
+    return int(text) << 20
 
 
 def _is_same(token: str, other: str) -> bool:

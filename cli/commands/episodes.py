@@ -70,6 +70,32 @@ def serve(
             min=1, metavar="N", envvar="ETUDE_GRADINGS", help="Grade N episodes at once; default: all cores but one."
         ),
     ] = None,
+    client_requests: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            envvar="ETUDE_CLIENT_REQUESTS",
+            help="Answer N requests and frames of one address in a second at most; default: no limit.",
+        ),
+    ] = None,
+    client_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            envvar="ETUDE_CLIENT_CONNECTIONS",
+            help="Open N WebSockets of one address in a second at most; default: no limit.",
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Answer requests to this name too, or * for any; repeatable. Default: $ETUDE_ALLOWED_HOSTS, "
+            "else localhost and addresses on a loopback --host, any name elsewhere.",
+        ),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +129,8 @@ def serve(
             "executions": executions,
             "gradings": gradings,
         },
+        rates={"requests": client_requests, "connections": client_connections},
+        allowed_hosts=allowed_host,
         log_format=log,
         store=store,
     )

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_CALLS = 16
+"""Calls of a turn that are run."""
+MAX_ANSWERS = 256
+"""Calls of a turn that are answered one by one."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,16 @@ class ParsedTurn:
 def parse_turn(action: Mapping[str, Any], turn: int, *, strict: bool = True) -> ParsedTurn:
     """Normalise an action; ``turn`` (from 0) makes the ids of calls that have none. Never raises.
 
-    With ``strict``, a seventeenth call and a second call with the same id are malformed; other harnesses run both.
+    With ``strict``, a seventeenth call and a second call with the same id are malformed; other harnesses run both. More
+    calls than MAX_ANSWERS are one malformed call.
     """
     text = text_of(action.get("text") if action.get("text") not in (None, "") else action.get("content"))
     raw = items_of(action)
     if not isinstance(raw, list):
         problem = f"malformed_call: tool_calls must be a list of calls, got {_kind(raw)}"
+        return ParsedTurn(text, [Call(f"call_{turn}_0", "", problem=problem)])
+    if strict and len(raw) > MAX_ANSWERS:
+        problem = f"malformed_call: {len(raw)} calls in a turn, of which at most {MAX_CALLS} are run; none was run"
         return ParsedTurn(text, [Call(f"call_{turn}_0", "", problem=problem)])
     calls, ids = [], set()
     for index, item in enumerate(raw):

@@ -23,6 +23,8 @@ _PATHS = ("path", "file_path", "filename", "file", "target_file")
 _TEXTS = ("content", "new", "new_str", "file_text", "text", "new_string", "contents", "insert_text")
 _OLD = ("old", "old_str", "old_string")
 _PATCHES = ("patch", "diff", "input")
+_MOST_CALLS = 256
+"""Calls of a turn that are read, unless more of them were answered: an environment runs fewer."""
 _STATUS = re.compile(r"(ok|exit -?\d+|timeout [\d.]+s|error \w+: .*|not run: .*)$")
 _PATCHED = re.compile(r"^(?:\+\+\+ (?:b/)?|\*\*\* (?:Update|Add|Delete) File: )(\S+)", re.MULTILINE)
 _QUOTED_PATH = re.compile(r"""["']([\w./-]*\.\w+)["']""")
@@ -171,7 +173,7 @@ def _calls_of(number: int, turn: Turn) -> Iterator[Call]:
     if not isinstance(raw, list) or not raw:
         raw = [turn.action] if turn.action.get("tool") is not None else []
     by_id = {message.tool_call_id: message.content for message in turn.messages if message.tool_call_id}
-    for index, item in enumerate(raw):
+    for index, item in enumerate(raw[: max(_MOST_CALLS, len(turn.messages))]):
         if not isinstance(item, Mapping):
             continue
         inner = item.get("function")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from ...environments.wire_values import plain
@@ -62,6 +63,8 @@ def add_rest_routes(app: FastAPI, server: SessionServer) -> None:
 
     async def call_tool(request: Request) -> Response:
         cookie = request.cookies.get(COOKIE)
+        if not face.knows(cookie) and (methods := _methods_of(others, request.scope)):
+            raise HTTPException(405, "Method Not Allowed", {"Allow": ", ".join(methods)})
         text = await face.call(cookie, request.path_params["tool"], _arguments(await request.body()))
         return _with_cookie(PlainTextResponse(text), cookie)
 
@@ -71,6 +74,12 @@ def add_rest_routes(app: FastAPI, server: SessionServer) -> None:
     app.add_exception_handler(PlayedAsCall, answer_call)
     routes += [_SessionRoute(face, call_tool), *others]
     app.post("/{tool}", tags=TAGS, summary="Call a tool of the session; any name is a turn")(call_tool)
+
+
+def _methods_of(routes: Sequence[BaseRoute], scope: Scope) -> list[str]:
+    """Return the methods of the routes with the path of a request that has none of them."""
+    matching = [route for route in routes if route.matches(scope)[0] == Match.PARTIAL]
+    return sorted({method for route in matching for method in getattr(route, "methods", None) or ()})
 
 
 def _with_cookie(response: Response, cookie: str | None) -> Response:

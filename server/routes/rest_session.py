@@ -108,6 +108,10 @@ class RestFace:
         session = self._sessions.get(cookie or "")
         return session is not None and session.reply is None
 
+    def knows(self, cookie: str | None) -> bool:
+        """Return whether a cookie is that of a session, running or ended."""
+        return (cookie or "") in self._sessions
+
     async def seed(self, row: Mapping[str, Any], cookie: str | None) -> tuple[str, dict[str, Any]]:
         """Start the row's episode. Return the new cookie and the reply.
 

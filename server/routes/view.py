@@ -87,9 +87,9 @@ def add_view_routes(app: FastAPI, server: SessionServer, archive: Archive) -> No
         return _private(await asyncio.to_thread(lambda: detail_of(_stored(stored), room=EPISODE_CHARACTERS)))
 
     for path in ("/view", "/view/"):
-        app.get(path, tags=["Server"], summary="Show the viewer", include_in_schema=False)(show)
-    app.get("/view/data/index", include_in_schema=False)(index)
-    app.get("/view/data/episodes/{name}", include_in_schema=False)(episode)
+        app.get(path, include_in_schema=path == "/view")(show)
+    app.get("/view/data/index")(index)
+    app.get("/view/data/episodes/{name}")(episode)
 
 
 def _tokens(request: Request) -> list[str]:

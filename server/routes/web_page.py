@@ -48,4 +48,4 @@ def add_web_page(app: FastAPI, tasks: Tasks) -> None:
         return HTMLResponse(_PAGE.format(about=escape(INDEX["about"]), sizes=sizes, routes="\n".join(routes)))
 
     for path in ("/web", "/web/"):
-        app.get(path, tags=["Server"], summary="Show a page for people", include_in_schema=False)(page)
+        app.get(path, include_in_schema=path == "/web")(page)

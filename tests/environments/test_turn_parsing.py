@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from etude.environments.wire_values import model_tokens
-from etude.hints.transcript.parsing import MAX_CALLS, Call, parse_turn
+from etude.hints.transcript.parsing import MAX_ANSWERS, MAX_CALLS, Call, parse_turn
 
 
 def calls(action: dict[str, Any]) -> list[Call]:
@@ -71,6 +71,15 @@ def test_calls_beyond_the_sixteenth_are_not_run() -> None:
     parsed = calls({"tool_calls": [{"name": "bash"}] * (MAX_CALLS + 2)})
     assert [bool(call.problem) for call in parsed] == [False] * MAX_CALLS + [True, True]
     assert len({call.id for call in parsed}) == MAX_CALLS + 2
+
+
+def test_very_many_calls_are_one_malformed_call_and_none_is_run() -> None:
+    assert len(calls({"tool_calls": [{}] * MAX_ANSWERS})) == MAX_ANSWERS
+    parsed = calls({"tool_calls": [{"name": "submit"}] * 90_000})
+    assert [call.problem for call in parsed] == [
+        "malformed_call: 90000 calls in a turn, of which at most 16 are run; none was run"
+    ]
+    assert len(parse_turn({"tool_calls": [{}] * 300}, 0, strict=False).calls) == 300
 
 
 @pytest.mark.parametrize(

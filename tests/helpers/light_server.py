@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from helpers.documented import Documented
+
 from etude.environments.session import Standing
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import SandboxError, SessionError
@@ -224,11 +226,12 @@ class Served:
 
 @contextlib.contextmanager
 def serving(app: Any, **pings: float) -> Iterator[Served]:
-    """Serve ``app`` from a thread on a free port of 127.0.0.1."""
+    """Serve ``app`` from a thread on a free port of 127.0.0.1; its OpenAPI document must know every answer."""
     from etude.server.serving import listen, uvicorn_server
 
     listening = listen("127.0.0.1", 0)
-    server = uvicorn_server(app, **pings)
+    documented = Documented(app)
+    server = uvicorn_server(documented, **pings)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -236,6 +239,7 @@ def serving(app: Any, **pings: float) -> Iterator[Served]:
     finally:
         server.should_exit = True
         thread.join(30)
+    assert not documented.missing, f"answers that /openapi.json does not know: {sorted(documented.missing)}"
 
 
 def light_app(tasks: TaskSet | None = None, **options: Any) -> Any:

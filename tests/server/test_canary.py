@@ -15,10 +15,11 @@ def test_no_answer_contains_a_secret(light: Any, mode: str) -> None:
     answers: dict[str, str] = {}
     with light.serving(light.light_app(mode=mode)) as served, httpx.Client(base_url=served.url) as http:
         token = _play(served.url, light, answers)
+        viewed = http.get("/view/data/index", headers={"X-Session-Tokens": token}).json()["rows"][0]["id"]
         paths: dict[str, Any] = http.get("/openapi.json").json()["paths"]
         for path, methods in paths.items():
             for method in methods:
-                _fetch(http, method, path, token, answers)
+                _fetch(http, method, path, token, viewed, answers)
         for path in ("/openapi.json", "/docs", "/redoc", "/", "/nope", "/episodes/none"):
             answers[f"get {path}"] = http.get(path).text
         for method in ("tools/list", "tools/call", "openenv/session/create", "initialize"):
@@ -32,9 +33,15 @@ def test_no_answer_contains_a_secret(light: Any, mode: str) -> None:
             assert canary not in text, f"{name} carries {canary}: {text[:300]}"
 
 
-def _fetch(http: httpx.Client, method: str, path: str, token: str, answers: dict[str, str]) -> None:
+def _fetch(http: httpx.Client, method: str, path: str, token: str, viewed: str, answers: dict[str, str]) -> None:
     """Call a declared route with values that make it answer in full."""
-    values = {"{task_id}": "light-0", "{episode_id}": "canary-1", "{env_name}": "etude", "{tool}": "say"}
+    values = {
+        "{task_id}": "light-0",
+        "{episode_id}": "canary-1",
+        "{env_name}": "etude",
+        "{tool}": "say",
+        "{name}": viewed,
+    }
     address = path
     for name, value in values.items():
         address = address.replace(name, value)
@@ -44,7 +51,7 @@ def _fetch(http: httpx.Client, method: str, path: str, token: str, answers: dict
         body = {"task_id": "light-0"}
     elif path.startswith("/{env_name}"):
         body = {key: body[key] for key in (["split", "index"] if path.endswith("/task") else ["split"])}
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {token}", "X-Session-Tokens": token}
     answer = http.request(method, address, json=body if method == "post" else None, headers=headers)
     assert answer.status_code in (200, 409), f"{method} {path}: {answer.status_code} {answer.text}"
     answers[f"{method} {path}"] = answer.text

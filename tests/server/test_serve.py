@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from helpers.serve_process import etude_serve
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -118,3 +120,25 @@ def test_accepted_connections_have_keepalive() -> None:
         with accepted:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_every_line_of_the_log_is_in_its_format_and_holds_no_key(log_format: str) -> None:
+    key = "k" * 32
+    with etude_serve("--env", "drill", "--log", log_format, ETUDE_API_KEY=key) as server:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:
+            raw.sendall(b"X-API-Key: " + key.encode() + b"\r\n\r\n")
+            assert b"400" in raw.recv(1000)
+        with connect("ws" + server.url.removeprefix("http") + "/ws", additional_headers={"X-API-Key": key}) as one:
+            one.send(b"\xff" + key.encode(), text=True)
+            with pytest.raises(ConnectionClosed):
+                one.recv(timeout=60)
+        log = server.log.read_text()
+    assert "Invalid HTTP request received." in log and "Invalid UTF-8 sequence received" in log
+    assert key not in log
+    lines = log.splitlines()
+    if log_format == "json":
+        assert {json.loads(line)["logger"] for line in lines} >= {"uvicorn.error"}
+    else:
+        assert lines[0] == "WARNING: Invalid HTTP request received."
