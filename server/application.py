@@ -21,6 +21,7 @@ from ..models import DEFAULT_ENVIRONMENT
 from ..monitors.agentic import Judge
 from .access import Access, check_key
 from .admission import Admission, ClientBusy, ServerBusy, ServerLimits
+from .connections import RECONNECT_S, RECONNECT_VARIABLE, Lines, reconnect_seconds
 from .guard import MAX_BODY, Guard
 from .metrics import Metrics
 from .routes.operations import add_operations_routes
@@ -49,6 +50,7 @@ def create_app(
     mode: str | None = None,
     http_idle_s: float = HTTP_IDLE_S,
     max_body: int = MAX_BODY,
+    reconnect_s: float = RECONNECT_S,
     penalty: wire.PenaltySettings | None = None,
     api_key: str = "",
     store: GradedStore | None = None,
@@ -60,7 +62,8 @@ def create_app(
     factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. limits:
     all limits (see ``admission``), instead of max_sessions. mode:
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
-    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
+    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. reconnect_s:
+    seconds that a session waits for a client whose socket was lost; 0: it ends at once. penalty: a model
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
     needs (see ``access``); none by default. store: where graded episodes are written;
     it is closed with the application.
@@ -92,11 +95,14 @@ def create_app(
     admission = Admission(limits or ServerLimits.read(sessions=max_sessions), metrics.refused)
     metrics.watch(admission)
     server = SessionServer(make, admission=admission, http_idle_s=http_idle_s)
+    lines = Lines(reconnect_s)
+    metrics.watch_lines(lambda: lines.waiting)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await server.start()
         yield
+        await lines.stop()
         await server.stop()
         if llm is not None:
             await llm.close()
@@ -105,7 +111,7 @@ def create_app(
 
     app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
     app.state.sessions = server
-    app.add_middleware(Guard, max_body=max_body)
+    app.add_middleware(Guard, max_body=max_body, lines=lines)
     app.add_middleware(Access, key=check_key(api_key), refused=metrics.refused)
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (ServerBusy, 503), (ClientBusy, 429)):
         app.add_exception_handler(error_type, _answer_with(status))
@@ -127,13 +133,15 @@ def app_from_environment() -> FastAPI:
 
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
     ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs. ETUDE_STORE: store of graded episodes.
+    ETUDE_RECONNECT: seconds that a session waits for its client.
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
     tasks = tasks_of(environment, folder)
     faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
     store = store_of(os.environ.get("ETUDE_STORE", ""))
-    return create_app(tasks, environment=environment, faults=faults, api_key=api_key, store=store)
+    seconds = reconnect_seconds(os.environ.get(RECONNECT_VARIABLE, ""))
+    return create_app(tasks, environment=environment, faults=faults, api_key=api_key, store=store, reconnect_s=seconds)
 
 
 def _answer_with(status: int) -> Callable[[Request, Exception], Response]:

@@ -20,10 +20,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..client import KEY_VARIABLE
+from ..client_socket import KEEPALIVE
 from ..environments.openenv import PenaltySettings
 from ..errors import HubError, LLMError, TaskSetError, UnknownName
 from .admission import ServerLimits
 from .application import create_app
+from .connections import RECONNECT_VARIABLE, reconnect_seconds
 from .guard import MAX_BODY
 from .log_lines import configure
 from .sources import environment_in, tasks_of
@@ -40,8 +42,6 @@ PING_TIMEOUT_S = 900.0
 """Seconds without an answer to a ping before a connection is closed: a client may compute for minutes."""
 SHUTDOWN_S = 30
 """Seconds that running requests have to end when the server stops."""
-KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""Socket options with which a vanished peer is noticed within about two minutes."""
 
 
 def serve(
@@ -59,6 +59,7 @@ def serve(
     penalty: PenaltySettings | None = None,
     log_format: str | None = None,
     store: str | Path | None = None,
+    reconnect_s: float | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
@@ -67,7 +68,8 @@ def serve(
     the one that the tasks name. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address
     instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. store: path or URL;
     default ETUDE_STORE, else a path in the home folder. limits: fields of ``admission.ServerLimits``; default: its
-    environment variables. The API key is in ETUDE_API_KEY. The other arguments are those of ``create_app``.
+    environment variables. reconnect_s: default ETUDE_RECONNECT, else 60. The API key is in ETUDE_API_KEY. The other
+    arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -90,6 +92,9 @@ def serve(
                 penalty=penalty,
                 api_key=api_key,
                 store=store_of(store or os.environ.get("ETUDE_STORE", "")),
+                reconnect_s=reconnect_seconds(
+                    os.environ.get(RECONNECT_VARIABLE, "") if reconnect_s is None else str(reconnect_s)
+                ),
             )
         except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))
