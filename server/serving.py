@@ -26,6 +26,7 @@ from ..errors import HubError, LLMError, TaskSetError, UnknownName
 from .admission import ServerLimits
 from .application import create_app
 from .connections import RECONNECT_VARIABLE, reconnect_seconds
+from .connections.protocol import SteadyProtocol
 from .guard import MAX_BODY
 from .log_lines import configure
 from .sources import environment_in, tasks_of
@@ -145,6 +146,7 @@ def uvicorn_server(
     config = uvicorn.Config(
         app,
         log_level="warning",
+        ws=SteadyProtocol,
         ws_max_size=MAX_BODY,
         ws_ping_interval=ping_interval_s,
         ws_ping_timeout=ping_timeout_s,

@@ -4,6 +4,7 @@
 - ``lines.py``: all sessions of a server, found by their tokens.
 - ``answers.py``: the recorded answers to frames with an id.
 - ``socket.py``: one WebSocket as a line uses it.
+- ``protocol.py``: uvicorn's WebSockets, whose shutdown no single one can stop.
 """
 
 from __future__ import annotations
