@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from helpers.faulty_network import faulty_network
 
+from etude.benchmarks.chaos_parts.network import faulty_network
 from etude.client import connect
 
 DAY_S = 86400.0

@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from helpers.faulty_network import faulty_network
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as ws_connect
 
+from etude.benchmarks.chaos_parts.network import faulty_network
 from etude.client import RECONNECT_HEADER, SESSION_HEADER, connect
 from etude.errors import ConnectionLost, ServerFull
 from etude.models import Observation

@@ -17,6 +17,7 @@ class FaultyNetwork:
         self._target = urlsplit(url)
         self._thread = LoopThread()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._open = asyncio.Event()
         self.connections = 0
         self._server = self._thread.run(self._start())
@@ -31,8 +32,8 @@ class FaultyNetwork:
         self._thread.run(self._silence(silent))
 
     def close(self) -> None:
-        self._thread.run(self._cut())
-        self._server.close()
+        """End every connection, and the proxy."""
+        self._thread.run(self._close())
         self._thread.stop()
 
     async def _start(self) -> asyncio.Server:
@@ -43,11 +44,21 @@ class FaultyNetwork:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    async def _close(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def _silence(self, silent: bool) -> None:
         self._open.clear() if silent else self._open.set()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
             far_reader, far_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
         except OSError:
