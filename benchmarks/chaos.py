@@ -41,6 +41,8 @@ class Report:
     """How often each fault was injected."""
     outcomes: dict[str, int] = field(default_factory=dict)
     """Episodes by outcome."""
+    sandboxes: dict[str, int] = field(default_factory=dict)
+    """Episodes by the backend that played them."""
     agent_saw_a_failure: int = 0
     """Graded episodes in which the agent read that one of its actions had failed, so that no reward is expected."""
     broken: list[str] = field(default_factory=list)
@@ -113,6 +115,9 @@ async def run_chaos(tasks: Path, folder: Path, *, seconds: float, seed: int, pla
     report.episodes = len(episodes)
     report.injected = {name: count for name, count in sorted(injected.items()) if name != "none"}
     report.outcomes = dict(sorted(Counter(episode.outcome for episode in episodes).items()))
+    report.sandboxes = dict(Counter(episode.sandbox for episode in episodes if episode.sandbox))
+    if len(report.sandboxes) > 1:
+        report.broken.append(f"episodes were played in sandboxes of different strength: {report.sandboxes}")
     report.agent_saw_a_failure = sum(episode.outcome == "graded" and not episode.clean for episode in episodes)
     return report
 

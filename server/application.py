@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,6 +15,7 @@ from openenv.core.env_server.types import ServerMode
 
 from ..client import KEY_VARIABLE
 from ..environments import openenv as wire
+from ..environments.sandbox.registry import remove_leftovers
 from ..environments.session import Session
 from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError
@@ -104,6 +106,7 @@ def create_app(
         yield
         await lines.stop()
         await server.stop()
+        await asyncio.to_thread(remove_leftovers)
         if llm is not None:
             await llm.close()
         if store is not None:

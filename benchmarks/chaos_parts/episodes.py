@@ -35,6 +35,8 @@ class Played:
     outcome: str = "lost"
     """``graded``, ``void`` (the machine failed), ``lost`` (the session is gone), or ``refused``."""
     reward: float | None = None
+    sandbox: str = ""
+    """Backend that played it."""
     clean: bool = True
     """Whether every action of the agent was answered with ok, so that its solution is in the workspace."""
     problems: list[str] = field(default_factory=list)
@@ -104,7 +106,8 @@ class Players:
         try:
             async with Client(network.url) as client:
                 await client.reset(task_id=task.task_id, episode_id=played.episode_id)
-                played.token = (await client.state()).token or ""
+                first = await client.state()
+                played.token, played.sandbox = first.token or "", first.sandbox.backend if first.sandbox else ""
                 for turn in turns:
                     step = asyncio.ensure_future(client.step(turn))
                     if played.fault == "dropped socket" and stream.random() < 0.6:
@@ -124,7 +127,7 @@ class Players:
             async with RawWire(network.url) as wire:
                 arguments = {"task_id": task.task_id, "episode_id": played.episode_id}
                 _result(await wire.ask(wire.next_frame("reset", arguments)))
-                await wire.state()
+                played.sandbox = (await wire.state())["sandbox"]["backend"]
                 played.token = wire.token
                 for number, turn in enumerate(turns):
                     if stream.random() < 0.6 or number == len(turns) - 1:

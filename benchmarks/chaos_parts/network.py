@@ -46,9 +46,10 @@ class FaultyNetwork:
 
     async def _close(self) -> None:
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._open.set()
+        while self._tasks:  # one may be connecting just now
+            await self._cut()
+            await asyncio.wait(self._tasks, timeout=0.1)
 
     async def _silence(self, silent: bool) -> None:
         self._open.clear() if silent else self._open.set()
