@@ -64,6 +64,11 @@ class SessionSocket:
         return self._socket is not None
 
     @property
+    def connection(self) -> ClientConnection | None:
+        """Return the WebSocket of the session, None while there is none."""
+        return self._socket
+
+    @property
     def may_reconnect(self) -> bool:
         """Return whether the server waits for a lost client, and this one is to come back."""
         return bool(self._kept_s) and self._tries > 0
@@ -111,7 +116,7 @@ class SessionSocket:
                 continue
             if answer.get("type") == "error" and answer.get("data", {}).get("code") == "SESSION_GONE":
                 await self.close()
-                raise ConnectionLost(f"the session was lost with its connection: {answer['data'].get('message')}")
+                raise ConnectionLost(f"the server closed the session: {answer['data'].get('message')}")
             return answer
 
     async def learn_token(self) -> None:

@@ -147,8 +147,11 @@ def remove_stale(patience_s: float = 2.0) -> list[str]:
     return sorted(names)
 
 
-def _stale_groups(version: int, bases: Mapping[str, Path], seen: set[str] | None = None) -> list[Group]:
-    """Kill and remove the groups of keepers that are gone; return those that are still there, note all in ``seen``."""
+def _stale_groups(version: int, bases: Mapping[str, Path], visited: set[str] | None = None) -> list[Group]:
+    """Kill and remove the groups of keepers that are gone; return those that are still there.
+
+    The names of all are added to ``visited``.
+    """
     stale = []
     for name, base in bases.items():
         for folder in base.glob("etude-*-*-*"):
@@ -157,8 +160,8 @@ def _stale_groups(version: int, bases: Mapping[str, Path], seen: set[str] | None
                 group.kill()
                 if not group.remove():
                     stale.append(group)
-                if seen is not None:
-                    seen.add(folder.name)
+                if visited is not None:
+                    visited.add(folder.name)
     return stale
 
 

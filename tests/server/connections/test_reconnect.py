@@ -322,7 +322,7 @@ def test_etudes_client_says_when_its_session_is_gone(light: Any) -> None:
         client.reset()
         network.cut()
         assert served.wait_until(lambda: served.sessions == 0)
-        with pytest.raises(ConnectionLost, match="the session was lost with its connection: no session"):
+        with pytest.raises(ConnectionLost, match="the server closed the session: no session"):
             client.step(light.say("a"))
         client.connect()
         assert client.reset().prompt, "the same client starts another session"
