@@ -49,6 +49,12 @@ class Report:
     """Promises that were broken."""
 
 
+def make_tasks(out: Path, seed: int) -> Path:
+    """Generate the tasks of the sample package into a folder, and return it."""
+    generate([str(SAMPLE)], generators=["fd_function"], count=4, seed=seed, out=out)
+    return out
+
+
 async def run_chaos(tasks: Path, folder: Path, *, seconds: float, seed: int, players: int) -> Report:
     """Play and inject faults for a time; return the counts."""
     server = ServerProcess(tasks, folder)
@@ -169,10 +175,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        if options.tasks is None:
-            generate([str(SAMPLE)], generators=["all"], count=4, seed=options.seed, out=folder / "tasks")
+        tasks = options.tasks or make_tasks(folder / "tasks", options.seed)
         chosen = {"seconds": options.seconds, "seed": options.seed, "players": options.players}
-        report = asyncio.run(run_chaos(options.tasks or folder / "tasks", folder, **chosen))
+        report = asyncio.run(run_chaos(tasks, folder, **chosen))
     rows = {**asdict(report), "seconds": round(report.seconds)}
     show(rows, options.json, lambda title, value: f"{title:20} {value}")
     sys.exit(1 if report.broken else 0)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from etude.benchmarks.chaos import SAMPLE, run_chaos
-from etude.generators.generate import generate
+from etude.benchmarks.chaos import make_tasks, run_chaos
 
 SECONDS = float(os.environ.get("ETUDE_CHAOS_SECONDS", "180"))
 """Duration of the chaos; `python benchmarks/chaos.py` runs ten minutes."""
@@ -22,8 +21,8 @@ def test_chaos_breaks_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
         folder = Path(name)
         folder.chmod(0o755)
         monkeypatch.setenv("ETUDE_CACHE", str(folder / "cache"))
-        generate([str(SAMPLE)], generators=["all"], count=4, seed=1, out=folder / "tasks")
-        report = asyncio.run(run_chaos(folder / "tasks", folder, seconds=SECONDS, seed=1, players=4))
+        tasks = make_tasks(folder / "tasks", seed=1)
+        report = asyncio.run(run_chaos(tasks, folder, seconds=SECONDS, seed=1, players=4))
     print(report)
     assert not report.broken, "\n".join(report.broken)
     assert report.outcomes.get("graded", 0) >= 5
