@@ -2,32 +2,35 @@
 
 ``async with Client(url) as client`` for async code; ``with connect(url) as client`` for the rest. One client is one
 session: one episode at a time, calls in order. Anything that the server refuses raises a ``ServerError``.
+
+A connection that is lost is opened again with the session's token, where the server waits for its client: the call that
+was running returns as if nothing had happened, and its turn is played once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from .client_socket import RECONNECT_HEADER as RECONNECT_HEADER
+from .client_socket import SESSION_HEADER as SESSION_HEADER
+from .client_socket import SessionSocket
 from .errors import BadAddress, ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
 from .loop_thread import LoopThread
 from .models import Episode, Observation, PublicTask, State
 
 if TYPE_CHECKING:
     import httpx
-    from websockets.asyncio.client import ClientConnection
 
 KEY_VARIABLE = "ETUDE_API_KEY"
 """Environment variable with the key of servers that need one."""
 MESSAGE_TIMEOUT_S = 1800.0
 """Seconds to wait for one answer: longer than the slowest turn, so that a slow test run does not lose the session."""
-MAX_MESSAGE = 64 << 20
-"""Bytes of the largest answer that is accepted."""
+RECONNECT_TRIES = 7
+"""Tries to connect again after a connection was lost: about ten seconds."""
 
 
 def _is_local(url: str) -> bool:
@@ -40,7 +43,8 @@ def _is_local(url: str) -> bool:
 class Client:
     """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``.
 
-    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY.
+    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY. ``reconnect_tries``: how often one call may try
+    to connect again; 0: a lost connection ends the session.
     """
 
     def __init__(
@@ -50,35 +54,31 @@ class Client:
         connect_timeout_s: float = 10.0,
         message_timeout_s: float = MESSAGE_TIMEOUT_S,
         api_key: str | None = None,
+        reconnect_tries: int = RECONNECT_TRIES,
     ) -> None:
         key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
         self._headers = {"X-API-Key": key} if key else {}
         self.url = _with_scheme(url, {"ws": "http", "wss": "https"})
-        self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
-        self._socket: ClientConnection | None = None
+        self._socket = SessionSocket(
+            _with_scheme(self.url, {"http": "ws", "https": "wss"}) + "/ws",
+            self._headers,
+            connect_timeout_s=connect_timeout_s,
+            message_timeout_s=message_timeout_s,
+            tries=reconnect_tries,
+            through_proxy=not _is_local(self.url),
+        )
         self._http: httpx.AsyncClient | None = None
         self._calling = False
 
     async def connect(self) -> Client:
         """Open the session. Raises ConnectionLost when nothing answers. Safe to call again."""
-        from websockets.asyncio.client import connect
         from websockets.exceptions import InvalidStatus, WebSocketException
 
-        if self._socket is not None:
-            return self
-        address = _with_scheme(self.url, {"http": "ws", "https": "wss"}) + "/ws"
+        address = self._socket.address
         try:
-            # A pong deadline is not needed: while we wait for an answer, the message timeout applies.
-            self._socket = await connect(
-                address,
-                open_timeout=self._connect_timeout_s,
-                ping_timeout=None,
-                max_size=MAX_MESSAGE,
-                compression=None,
-                proxy=None if _is_local(address) else True,
-                additional_headers=self._headers,
-            )
+            if not self._socket.is_open:
+                await self._socket.open()
         except InvalidStatus as error:
             status = error.response.status_code
             advice = f"; if it needs an API key, set {KEY_VARIABLE}" if status in (401, 403) else ""
@@ -95,7 +95,9 @@ class Client:
         ``fork_of=`` an episode's id and ``turn=`` start in the state before that turn; for an episode of another
         session give ``token=`` too, from that session's state.
         """
-        return observation_of(await self._call("reset", arguments))
+        answer = await self._call("reset", arguments)
+        await self._socket.learn_token()
+        return observation_of(answer)
 
     async def step(self, action: Mapping[str, Any]) -> Observation:
         """Play one turn: the assistant's message as the model made it."""
@@ -124,10 +126,8 @@ class Client:
 
     async def close(self) -> None:
         """End the session. Idempotent."""
-        socket, self._socket = self._socket, None
         http, self._http = self._http, None
-        if socket is not None:
-            await socket.close()
+        await self._socket.close()
         if http is not None:
             await http.aclose()
 
@@ -138,30 +138,13 @@ class Client:
         await self.close()
 
     async def _call(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        from websockets.exceptions import ConnectionClosed
-
-        if self._socket is None:
+        if not self._socket.is_open:
             raise ConnectionLost("not connected: call connect() first, or use the client in a `with` block")
         if self._calling:
             raise ServerError(f"{kind}: this session is busy with another call: wait for it, or open another session")
-        socket = self._socket
-        frame = json.dumps({"type": kind} if data is None else {"type": kind, "data": data})
         self._calling = True
         try:
-            with suppress(ConnectionClosed):  # a refused session says why before it closes: that frame is read below
-                await socket.send(frame)
-            answer = json.loads(await asyncio.wait_for(socket.recv(), self._message_timeout_s))
-        except ConnectionClosed as error:
-            self._socket = None
-            raise ConnectionLost(f"the server closed the session ({error})") from error
-        except BaseException as error:
-            # An answer may still come; read by the next call it would be taken for that call's. So the session ends.
-            self._socket = None
-            await socket.close()
-            if isinstance(error, TimeoutError):
-                waited = f"no answer to {kind} within {self._message_timeout_s:g} s"
-                raise ConnectionLost(f"{waited}: the session was closed; increase message_timeout_s") from error
-            raise
+            answer = await self._socket.ask(kind, data)
         finally:
             self._calling = False
         if answer.get("type") == "error":

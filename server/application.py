@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from openenv.core.env_server.types import ServerMode
 
 from ..client import KEY_VARIABLE
 from ..environments import openenv as wire
+from ..environments.sandbox.registry import remove_leftovers
 from ..environments.session import Session
 from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError
@@ -21,6 +23,7 @@ from ..models import DEFAULT_ENVIRONMENT
 from ..monitors.agentic import Judge
 from .access import ANY, Access, HostNames, Rates, RateSettings, check_key, names_from_environment
 from .admission import Admission, ClientBusy, ServerBusy, ServerLimits
+from .connections import RECONNECT_S, RECONNECT_VARIABLE, Lines, reconnect_seconds
 from .guard import MAX_BODY, Guard
 from .metrics import Metrics
 from .openapi import describe
@@ -50,6 +53,7 @@ def create_app(
     mode: str | None = None,
     http_idle_s: float = HTTP_IDLE_S,
     max_body: int = MAX_BODY,
+    reconnect_s: float = RECONNECT_S,
     penalty: wire.PenaltySettings | None = None,
     api_key: str = "",
     hosts: Sequence[str] = (ANY,),
@@ -63,7 +67,8 @@ def create_app(
     factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. limits:
     all limits (see ``admission``), instead of max_sessions. mode:
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
-    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
+    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. reconnect_s:
+    seconds that a session waits for a client whose socket was lost; 0: it ends at once. penalty: a model
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
     needs (see ``access``); none by default. hosts: names that requests may be addressed to; default: any. rates: how
     often a client may ask; default: no limit. store: where graded episodes are written; it is closed with the
@@ -96,12 +101,16 @@ def create_app(
     admission = Admission(limits or ServerLimits.read(sessions=max_sessions), metrics.refused)
     metrics.watch(admission)
     server = SessionServer(make, admission=admission, http_idle_s=http_idle_s)
+    lines = Lines(reconnect_s)
+    metrics.watch_lines(lambda: lines.waiting)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await server.start()
         yield
+        await lines.stop()
         await server.stop()
+        await asyncio.to_thread(remove_leftovers)
         if llm is not None:
             await llm.close()
         if store is not None:
@@ -111,7 +120,7 @@ def create_app(
     app.state.sessions = server
     often = rates or RateSettings()
     requests, connections = Rates(often.requests), Rates(often.connections)
-    app.add_middleware(Guard, max_body=max_body, rates=requests)
+    app.add_middleware(Guard, max_body=max_body, rates=requests, lines=lines)
     app.add_middleware(
         Access,
         key=check_key(api_key),
@@ -141,8 +150,8 @@ def app_from_environment() -> FastAPI:
 
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
     ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs. ETUDE_STORE: store of graded episodes.
-    ETUDE_ALLOWED_HOSTS: names that requests may be addressed to. The limits have variables too (see ``admission`` and
-    ``access``).
+    ETUDE_ALLOWED_HOSTS: names that requests may be addressed to. ETUDE_RECONNECT: seconds that a session waits for its
+    client. The limits have variables too (see ``admission`` and ``access``).
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
@@ -150,8 +159,16 @@ def app_from_environment() -> FastAPI:
     faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
     store = store_of(os.environ.get("ETUDE_STORE", ""))
     hosts, rates = names_from_environment(), RateSettings.read()
+    seconds = reconnect_seconds(os.environ.get(RECONNECT_VARIABLE, ""))
     return create_app(
-        tasks, environment=environment, faults=faults, api_key=api_key, hosts=hosts, rates=rates, store=store
+        tasks,
+        environment=environment,
+        faults=faults,
+        api_key=api_key,
+        hosts=hosts,
+        rates=rates,
+        store=store,
+        reconnect_s=seconds,
     )
 
 

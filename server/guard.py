@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..environments.wire_values import holds_more_than, plain
 from .access import Rates, request_id
 from .admission import client, client_of
+from .connections import Lines, Socket, error_frame
 
 MAX_BODY = 16 << 20
 """Bytes of the largest request body or frame."""
@@ -37,14 +38,18 @@ class Guard:
     - A body over ``max_body`` bytes is refused with 413 before anything parses it.
     - A frame that is not a JSON object gets an error frame in its turn, and the socket stays usable; OpenEnv's own loop
       would end the session.
-    - When a socket is closed during a call, the call is cancelled, so that a dead client does not occupy a session.
+    - When a socket is closed during a call, the call is cancelled, so that a dead client does not occupy a session;
+      but a client that can connect again is waited for (see ``connections``).
     - A frame that comes before its client's rate allows it waits, since few clients could send it again.
     """
 
-    def __init__(self, app: ASGIApp, max_body: int = MAX_BODY, rates: Rates | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, max_body: int = MAX_BODY, rates: Rates | None = None, lines: Lines | None = None
+    ) -> None:
         self.app = app
         self.max_body = max_body
         self._rates = rates or Rates(0)
+        self._lines = lines or Lines()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -82,41 +87,27 @@ class Guard:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         frames = _Frames(receive, 2 * self.max_body)
-        idle, number, connection = False, 0, request_id.get()
+        number, connection, with_ids = 0, request_id.get(), not scope["path"].endswith("/mcp")
 
         async def next_frame() -> Message:
-            nonlocal idle, number
-            idle = True
+            nonlocal number
             while True:
                 message = await frames.next()
                 if wait := self._rates.reserve(client.get()):
-                    idle = False
                     await asyncio.sleep(wait)
-                    idle = True
                 number += message["type"] == "websocket.receive"
                 request_id.set(f"{connection}.{number}")
-                problem = _problem(message, self.max_body) if message["type"] == "websocket.receive" else None
+                problem = None
+                if message["type"] == "websocket.receive":
+                    problem = _problem(message, self.max_body, with_ids=with_ids)
                 if problem is None:
-                    idle = False
                     return message
                 await send({"type": "websocket.send", "text": _error_frame(scope["path"], *problem)})
 
-        worker = asyncio.ensure_future(self.app(scope, next_frame, send))
         try:
-            await asyncio.wait({frames.ended, worker}, return_when=asyncio.FIRST_COMPLETED)
-            if frames.flooded and not worker.done():
-                reason = "too many frames wait to be played: await each answer"
-                await send({"type": "websocket.send", "text": _error_frame(scope["path"], "SESSION_ERROR", reason)})
-            if frames.flooded or not idle:
-                worker.cancel()
-            await asyncio.wait({worker})
-            if not worker.cancelled():
-                worker.result()
+            await self._lines.carry(self.app, scope, Socket(next_frame, send, frames))
         finally:
             frames.stop()
-            if not worker.done():
-                worker.cancel()
-                await asyncio.wait({worker})
 
 
 class _Frames:
@@ -131,6 +122,7 @@ class _Frames:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.flooded = False
+        self.gone: Message | None = None
         self._receive, self._max_bytes = receive, max_bytes
         self._queue: asyncio.Queue[Message] = asyncio.Queue()
         self._bytes = 0
@@ -166,6 +158,7 @@ class _Frames:
                 message = await self._receive()
                 self._queue.put_nowait(message)
                 if message["type"] == "websocket.disconnect":
+                    self.gone = message
                     return
                 self._bytes += _size(message)
                 waiting = self._queue.qsize()
@@ -175,8 +168,11 @@ class _Frames:
                 self.ended.set_result(None)
 
 
-def _problem(message: Message, max_size: int) -> tuple[str, str] | None:
-    """Return the code and the reason why a frame is refused; None for one that OpenEnv can read, cleaned in place."""
+def _problem(message: Message, max_size: int, *, with_ids: bool) -> tuple[str, str] | None:
+    """Return the code and the reason why a frame is refused; None for one that OpenEnv can read, cleaned in place.
+
+    ``with_ids`` takes a frame's ``id``, which OpenEnv does not know, into the message.
+    """
     text = message.get("text")
     if text is None:
         try:
@@ -197,6 +193,11 @@ def _problem(message: Message, max_size: int) -> tuple[str, str] | None:
     action = value.get("data")
     if action is not None and not isinstance(action, dict):
         return "VALIDATION_ERROR", f"data must be a JSON object, got {type(action).__name__}"
+    if with_ids and "id" in value:
+        value = dict(value)
+        message["id"] = value.pop("id")
+        if type(message["id"]) is not int or message["id"] < 1:
+            return "VALIDATION_ERROR", "the id of a frame must be a whole number from 1 on"
     if value is not parsed:
         message["text"] = json.dumps(value)
     return None
@@ -245,4 +246,4 @@ def _error_frame(path: str, code: str, reason: str) -> str:
     if path.endswith("/mcp"):
         number = -32700 if code == "INVALID_JSON" else -32600
         return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": reason}})
-    return json.dumps({"type": "error", "data": {"message": reason, "code": code}})
+    return error_frame(code, reason)

@@ -5,6 +5,7 @@ name                             type       labels and meaning
 ===============================  =========  ==============================================================
 etude_sessions                   gauge      sessions that are open
 etude_sessions_limit             gauge      sessions that may be open
+etude_sessions_waiting           gauge      open sessions whose connection was lost, and that wait for their client
 etude_calls_total                counter    call (reset, step), outcome (ok, refused, failed, cut)
 etude_call_seconds               histogram  call: duration, waiting included
 etude_episodes_total             counter    end: episodes that ended
@@ -58,6 +59,11 @@ class Metrics:
             slots.labels(name).set(queue.slots)
             running.labels(name).set_function(partial(getattr, queue, "running"))
             waiting.labels(name).set_function(partial(getattr, queue, "waiting"))
+
+    def watch_lines(self, waiting: Callable[[], float]) -> None:
+        """Report how many sessions wait for their client to connect again."""
+        text = "Sessions that wait for their client to connect again."
+        Gauge("etude_sessions_waiting", text, registry=self._registry).set_function(waiting)
 
     def called(self, call: str, outcome: str, seconds: float) -> None:
         """Count a call of a session."""

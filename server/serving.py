@@ -20,11 +20,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..client import KEY_VARIABLE
+from ..client_socket import KEEPALIVE
 from ..environments.openenv import PenaltySettings
 from ..errors import HubError, LLMError, TaskSetError, UnknownName
 from .access import RateSettings, names_from_environment
 from .admission import ServerLimits
 from .application import create_app
+from .connections import RECONNECT_VARIABLE, reconnect_seconds
+from .connections.protocol import SteadyProtocol
 from .guard import MAX_BODY
 from .log_lines import configure
 from .sources import environment_in, tasks_of
@@ -41,8 +44,6 @@ PING_TIMEOUT_S = 900.0
 """Seconds without an answer to a ping before a connection is closed: a client may compute for minutes."""
 SHUTDOWN_S = 30
 """Seconds that running requests have to end when the server stops."""
-KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""Socket options with which a vanished peer is noticed within about two minutes."""
 
 
 def serve(
@@ -62,6 +63,7 @@ def serve(
     store: str | Path | None = None,
     allowed_hosts: Sequence[str] | None = None,
     rates: Mapping[str, int | None] | None = None,
+    reconnect_s: float | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
@@ -71,8 +73,8 @@ def serve(
     instead of printing it. log_format: ``text`` or ``json``; default ETUDE_LOG, else ``text``. store: path or URL;
     default ETUDE_STORE, else a path in the home folder. limits, rates: fields of ``admission.ServerLimits`` and of
     ``access.RateSettings``; default: their environment variables. allowed_hosts: names that requests may be addressed
-    to; default ETUDE_ALLOWED_HOSTS, else none on a loopback address and any elsewhere. The API key is in ETUDE_API_KEY.
-    The other arguments are those of ``create_app``.
+    to; default ETUDE_ALLOWED_HOSTS, else none on a loopback address and any elsewhere. reconnect_s: default
+    ETUDE_RECONNECT, else 60. The API key is in ETUDE_API_KEY. The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -99,6 +101,9 @@ def serve(
                 hosts=names_from_environment(allowed_hosts, loopback=is_loopback),
                 rates=RateSettings.read(**(rates or {})),
                 store=store_of(store or os.environ.get("ETUDE_STORE", "")),
+                reconnect_s=reconnect_seconds(
+                    os.environ.get(RECONNECT_VARIABLE, "") if reconnect_s is None else str(reconnect_s)
+                ),
             )
         except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))
@@ -149,6 +154,7 @@ def uvicorn_server(
         app,
         log_config=None,  # see ``log_lines``
         log_level="warning",
+        ws=SteadyProtocol,
         ws_max_size=MAX_BODY,
         ws_ping_interval=ping_interval_s,
         ws_ping_timeout=ping_timeout_s,

@@ -113,7 +113,7 @@ class SessionServer(HTTPEnvServer):
             state_cls=wire.State,
         )
         self._http_idle_s = http_idle_s
-        self._over_http: set[str] = set()
+        self._over_http: dict[str, float] = {}  # last use of each session, on the monotonic clock
         self._closing: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
 
@@ -158,8 +158,14 @@ class SessionServer(HTTPEnvServer):
         environment = self._sessions.get(session_id)
         if not isinstance(environment, wire.EtudeEnvironment):
             return None
-        self._session_info[session_id].last_activity_at = time.time()
+        self._update_session_activity(session_id)
         return environment
+
+    def _update_session_activity(self, session_id: str, increment_step: bool = False) -> None:
+        """Note the use of a session. OpenEnv's own time is that of the wall clock, which may jump."""
+        super()._update_session_activity(session_id, increment_step)
+        if session_id in self._over_http:
+            self._over_http[session_id] = time.monotonic()
 
     def _make_stateless(self) -> wire.EtudeEnvironment:
         """Make the environment of one request to OpenEnv's stateless routes; it counts once it has a session."""
@@ -177,12 +183,12 @@ class SessionServer(HTTPEnvServer):
             session_id=session_id, created_at=now, last_activity_at=now, environment_type=type(environment).__name__
         )
         if transport.get() == "http":
-            self._over_http.add(session_id)
+            self._over_http[session_id] = time.monotonic()
         return session_id, environment
 
     async def _destroy_session(self, session_id: str) -> None:
         # A separate task removes the sandbox even when the caller is cancelled.
-        self._over_http.discard(session_id)
+        self._over_http.pop(session_id, None)
         self.admission.ended()
         task = asyncio.create_task(super()._destroy_session(session_id))
         self._closing.add(task)
@@ -217,16 +223,18 @@ class SessionServer(HTTPEnvServer):
     async def _reap(self) -> None:
         while True:
             await asyncio.sleep(min(60.0, self._http_idle_s / 4))
-            await self.reap_once(time.time())
+            await self.reap_once(time.monotonic())
 
     async def reap_once(self, now: float) -> None:
-        """End the HTTP sessions that were not used since ``now`` minus the limit, in seconds since the epoch."""
-        for session_id in list(self._over_http & self._session_info.keys()):
+        """End the HTTP sessions that were not used since ``now``, on the monotonic clock, minus the limit."""
+        for session_id, last_use in list(self._over_http.items()):
+            if session_id not in self._session_info:  # OpenEnv has ended it
+                self._over_http.pop(session_id, None)
+                continue
             environment = self._sessions.get(session_id)
             in_use = session_id in self._session_websocket_attachments or getattr(environment, "busy", False)
-            if not in_use and now - self._session_info[session_id].last_activity_at > self._http_idle_s:
+            if not in_use and now - last_use > self._http_idle_s:
                 await self._destroy_session(session_id)
-        self._over_http &= self._session_info.keys()
 
     async def find_episode(
         self, archive: Archive, store: GradedStore | None, episode_id: str, token: str

@@ -15,6 +15,7 @@ FLOORS = {
     "errors": -1,
     "html_pages": 0,
     "loop_thread": 0,
+    "client_socket": 0,
     "intervals": 0,
     "parsing_cost": 0,
     "tool_names": 0,

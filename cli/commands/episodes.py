@@ -104,6 +104,15 @@ def serve(
             help="Write graded episodes to this SQLite file or PostgreSQL URL, or none; default: ~/.local/state/etude.",
         ),
     ] = None,
+    reconnect: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            envvar="ETUDE_RECONNECT",
+            help="Keep a session for its client after its connection was lost; 0 ends it at once.",
+        ),
+    ] = 60.0,
     log: Annotated[
         str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
     ] = "text",
@@ -133,6 +142,7 @@ def serve(
         allowed_hosts=allowed_host,
         log_format=log,
         store=store,
+        reconnect_s=reconnect,
     )
     raise typer.Exit(code)
 

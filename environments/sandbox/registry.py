@@ -22,13 +22,16 @@ SANDBOXES = Registry(
 )
 # Strongest first. Third-party sandboxes are opened by name alone.
 _AUTOMATIC = ("bubblewrap", "docker", "process")
+_chosen: set[str] = set()
+"""The backends that ``auto`` has opened in this process: a weaker one never takes their place."""
 
 
 async def open_sandbox(layers: Layers, limits: Limits = Limits(), backend: str = "auto") -> Sandbox:
     """Open a new sandbox over ``layers``.
 
     ``auto`` takes ``ETUDE_SANDBOX`` or else the strongest backend that works here; the sandbox's report names it.
-    Raises UnknownName, SandboxUnavailable (none works here, and how to get it) and SandboxError (a bad request).
+    Raises UnknownName, SandboxUnavailable (none works here, and how to get it) and SandboxError (a bad request, or the
+    backend that ``auto`` has chosen before fails).
     """
     if not layers.workspace.is_dir():
         raise SandboxError(f"the workspace {layers.workspace} is not a folder; create it first")
@@ -37,9 +40,15 @@ async def open_sandbox(layers: Layers, limits: Limits = Limits(), backend: str =
     reasons = []
     for name in _AUTOMATIC if backend == "auto" else (backend,):
         try:
-            return await load_backend(name).open(layers, limits)
+            sandbox = await load_backend(name).open(layers, limits)
         except SandboxUnavailable as error:
+            if backend == "auto" and name in _chosen:
+                raise SandboxError(f"{name} has worked before and does not work now: {error}") from error
             reasons.append(f"{name}: {error}")
+        else:
+            if backend == "auto":
+                _chosen.add(name)
+            return sandbox
     raise SandboxUnavailable("; ".join(reasons))
 
 
@@ -62,6 +71,11 @@ def load_backend(name: str) -> Backend:
     if not isinstance(backend, Backend):
         raise SandboxUnavailable(f"{SANDBOXES.paths()[name]} is not a Backend; point its entry point to one")
     return backend
+
+
+def remove_leftovers() -> list[str]:
+    """Remove what killed processes of the built-in backends without an engine have left, and return its names."""
+    return [name for backend in ("bubblewrap", "process") for name in load_backend(backend).cleanup()]
 
 
 def available() -> dict[str, str | None]:

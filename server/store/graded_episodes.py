@@ -39,6 +39,8 @@ NONE = "none"
 BUSY_S = 30
 """Seconds that a write to SQLite waits for those of other processes."""
 _POSTGRES = "postgresql+psycopg"
+_FULL = ("disk is full", "No space left on device", "disk full", "Disk quota exceeded")
+"""What SQLite, PostgreSQL and the kernel say of a full disk."""
 
 EPISODES = Table(
     "etude_episodes",
@@ -64,6 +66,12 @@ class GradedStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
+    @property
+    def place(self) -> str:
+        """Return the path or the URL of the store, without a password."""
+        url = self._engine.url
+        return str(url.database if url.get_backend_name() == "sqlite" else url)
+
     def save(self, episode: dict[str, Any], token: str) -> None:
         """Write a graded episode durably; the same id and token replace it, so a repeated write changes nothing.
 
@@ -83,8 +91,12 @@ class GradedStore:
                 connection.execute(delete(EPISODES).filter_by(**key))
                 connection.execute(insert(EPISODES), row)
         except SQLAlchemyError as error:
-            log.error("the store refused an episode: %s", _cause(error))
-            raise InfrastructureError("the graded episode could not be stored: the server's log says why") from None
+            cause = _cause(error)
+            log.error("the store of graded episodes, %s, refused an episode: %s", self.place, cause)
+            reason = "the server's log says why"
+            if any(text in cause for text in _FULL):
+                reason = "the disk of the server's store of episodes is full; make room there and play the task again"
+            raise InfrastructureError(f"the graded episode could not be stored: {reason}") from None
 
     def find(self, episode_id: str, token: str) -> bytes | None:
         """Return the JSON of the episode with this id and token, None when there is none. Raises InfrastructureError.

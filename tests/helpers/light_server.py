@@ -205,10 +205,11 @@ SUBMIT = call("submit")
 class Served:
     """A running server: its address, its application and uvicorn's half of it."""
 
-    def __init__(self, url: str, app: Any, uvicorn: Any) -> None:
+    def __init__(self, url: str, app: Any, uvicorn: Any, thread: threading.Thread) -> None:
         self.url = url
         self.app = app
         self.uvicorn = uvicorn
+        self.thread = thread
 
     @property
     def sessions(self) -> int:
@@ -235,7 +236,7 @@ def serving(app: Any, **pings: float) -> Iterator[Served]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield Served(f"http://127.0.0.1:{listening.getsockname()[1]}", app, server)
+        yield Served(f"http://127.0.0.1:{listening.getsockname()[1]}", app, server, thread)
     finally:
         server.should_exit = True
         thread.join(30)

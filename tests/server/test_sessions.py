@@ -195,9 +195,9 @@ def test_http_session_ends_when_it_is_unused(light: Any) -> None:
         sessions = app.state.sessions
         with connect(served.url) as client:
             client.reset()
-            asyncio.run(sessions.reap_once(time.time() + 3599))
+            asyncio.run(sessions.reap_once(time.monotonic() + 3599))
             assert sessions.get_session_info(session) is not None
-            asyncio.run(sessions.reap_once(time.time() + 3601))
+            asyncio.run(sessions.reap_once(time.monotonic() + 3601))
             assert sessions.get_session_info(session) is None
             assert client.state().episode_id, "a socket's session has no idle limit"
 

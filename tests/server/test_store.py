@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -46,13 +48,19 @@ def read(url: str, name: str, token: str) -> httpx.Response:
 
 @pytest.fixture
 def start(root: Path) -> Iterator[Callable[[Path], Any]]:
-    """Starts a server of light tasks as a process with a store; returns the process and its address."""
+    """Starts a server of light tasks as a process with a store; returns the process and its address.
+
+    ``small_disk`` is a folder in which only that process sees a disk of 256 KiB.
+    """
     running: list[subprocess.Popen[str]] = []
 
-    def begin(store: Path) -> tuple[subprocess.Popen[str], str]:
+    def begin(store: Path, small_disk: Path | None = None) -> tuple[subprocess.Popen[str], str]:
         path = os.pathsep.join([str(root / "tests"), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, "-c", SERVER, str(store)]
+        if small_disk is not None:
+            mount = f'mount -t tmpfs -o size=256k tmpfs {small_disk} && exec "$@"'
+            command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", *command]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         running.append(process)
         assert process.stdout is not None
@@ -117,6 +125,41 @@ def test_client_gets_no_grade_when_the_store_refuses_it(light: Any, tmp_path: Pa
             client.step(light.SUBMIT)
         assert "etude_episodes" not in str(refused.value) and str(tmp_path) not in str(refused.value)
         assert client.reset(task_id="light-1").prompt
+
+
+def test_full_disk_is_named_and_the_episode_is_void_and_none_is_half_written(
+    start: Callable[..., Any], light: Any, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    process, url = start(disk / "episodes.sqlite", small_disk=disk)
+    inside = Path(f"/proc/{process.pid}/root{disk}")  # only the server's own mounts have this disk
+    with connect(url) as client:
+        client.reset(task_id="light-1", episode_id="stored")
+        client.step(light.SUBMIT)
+        with contextlib.suppress(OSError), (inside / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        client.reset(task_id="light-1", episode_id="void")
+        client.step(light.say("answer-1"))
+        with pytest.raises(
+            ServerInfrastructureError, match="the disk of the server's store of episodes is full"
+        ) as full:
+            client.step(light.SUBMIT)
+        assert str(disk) not in str(full.value)
+        state = client.state()
+        assert state.reward is not None and not state.reward.valid
+        assert read(url, "void", state.token or "").json()["reward"]["valid"] is False
+        (inside / "filler").unlink()
+        client.reset(task_id="light-1", episode_id="after")
+        client.step(light.say("answer-1"))
+        assert client.step(light.SUBMIT).reward == 1.0
+        token = state.token or ""
+    copy = tmp_path / "copy"
+    shutil.copytree(inside, copy)
+    process.kill()
+    store = open_store(copy / "episodes.sqlite")
+    assert [store.find(name, token) is not None for name in ("stored", "void", "after")] == [True, False, True]
 
 
 def test_store_replaces_an_episode_of_the_same_token_alone(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ....errors import SandboxError
 from ....models import SandboxReport
 from ..keeper.client import KeeperClient
+from ..kernel.cgroups import remove_stale
 from ..layers.changes import ChangeLimits, find_changes
 from ..layers.lower import disk_tree
 from ..layers.records import Folder
@@ -119,4 +120,4 @@ def probe() -> str | None:
     return None
 
 
-BUBBLEWRAP = Backend(open_bubblewrap, probe)
+BUBBLEWRAP = Backend(open_bubblewrap, probe, remove_stale)

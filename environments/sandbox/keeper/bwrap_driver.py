@@ -26,6 +26,8 @@ _ARGUMENTS = (
 ).split()
 # Set inside: a limit set before the user namespace exists would also count every other sandbox of this user.
 _LIMITED = 'ulimit -u {0} 2>/dev/null || ulimit -p {0}; exec "$@"'
+_KILLED_FROM = 128
+"""An exit code above this one is that of a command that a signal has ended."""
 _NO_NAMESPACES = (
     "user namespaces are refused here ({0}); try `sysctl -w user.max_user_namespaces=15000 "
     "kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`, or, in a container, its "
@@ -99,10 +101,12 @@ class NamespaceDriver:
         os.close(writer)
         os.close(status)
         os.close(null)
-        failed = os.waitpid(pid, 0)[1] != 0
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with os.fdopen(reader, "rb") as output, os.fdopen(status_reader, "rb") as status_lines:
             reason = (output.read(2000) or status_lines.read(2000)).decode("utf-8", "replace").strip()
-        if failed:
+        if code < 0 or code > _KILLED_FROM:  # that says nothing about this machine
+            raise OSError(f"bubblewrap was killed while it was tried out (exit {code}); open a sandbox again")
+        if code:
             raise Unavailable(_NO_NAMESPACES.format(reason))
 
     def start(

@@ -56,7 +56,7 @@ class Keeper:
         self._loop = Loop()
         self._runs = Runs(self._loop, driver, self._closer.pid)
         self._sandboxes: set[HeldSandbox] = set()
-        self._stale: list[Group] = []
+        self._stale: list[Group] = list(self._groups.stale)
         self._serving = True
         self._loop.watch(control.fileno(), self._accept)
         self._loop.watch(server, self._stop)

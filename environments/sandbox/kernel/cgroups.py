@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ _CONTROLLERS = ("memory", "pids", "cpu")
 # Only version 1 has it as a separate controller; without it the CPU time is read from /proc.
 _OPTIONAL = ("cpuacct",)
 _CPU_PERIOD_US = 100_000
+_RETRY_S = 0.05
 # bubblewrap's own two processes (or the guard) count too.
 _OWN_PROCESSES = 2
 
@@ -80,8 +82,10 @@ class Groups:
         self.version, self._bases = _find_bases()
         self._prefix = own_prefix()
         self._count = 0
+        self.stale: list[Group] = []
+        """The groups of keepers that are gone, which the kernel could not delete yet."""
         if self.version:
-            self._reap()
+            self.stale = _stale_groups(self.version, self._bases)
             if not self._usable():
                 self.version = 0
 
@@ -132,14 +136,33 @@ class Groups:
             if group is not None:
                 group.remove()
 
-    def _reap(self) -> None:
-        """Remove the groups of keepers that are gone."""
-        for name, base in self._bases.items():
-            for folder in base.glob("etude-*-*-*"):
-                if maker_is_gone(folder.name):
-                    stale = Group({"pids": folder, name: folder}, self.version)
-                    stale.kill()
-                    stale.remove()
+
+def remove_stale(patience_s: float = 2.0) -> list[str]:
+    """Remove the groups of keepers that are gone; return the names of the removed ones."""
+    version, bases = _find_bases()
+    names: set[str] = set()
+    give_up = time.monotonic() + patience_s
+    while version and _stale_groups(version, bases, names) and time.monotonic() < give_up:
+        time.sleep(_RETRY_S)
+    return sorted(names)
+
+
+def _stale_groups(version: int, bases: Mapping[str, Path], visited: set[str] | None = None) -> list[Group]:
+    """Kill and remove the groups of keepers that are gone; return those that are still there.
+
+    The names of all are added to ``visited``.
+    """
+    stale = []
+    for name, base in bases.items():
+        for folder in base.glob("etude-*-*-*"):
+            if maker_is_gone(folder.name):
+                group = Group({"pids": folder, name: folder}, version)
+                group.kill()
+                if not group.remove():
+                    stale.append(group)
+                if visited is not None:
+                    visited.add(folder.name)
+    return stale
 
 
 def _find_bases() -> tuple[int, dict[str, Path]]:

@@ -162,9 +162,12 @@ def own_prefix() -> str:
 
 
 def maker_is_gone(name: str) -> bool:
-    """Return whether the process is gone whose ``own_prefix`` a name begins with."""
+    """Return whether the process is gone whose ``own_prefix`` a name begins with; one that is not reaped yet is."""
     _, pid, started, _ = name.split("-", 3)
-    return pid.isdigit() and started.isdigit() and start_time(int(pid)) != started
+    if not (pid.isdigit() and started.isdigit()):
+        return False
+    fields = _stat_fields(int(pid))
+    return not fields or fields[19] != started or fields[0] in "ZX"
 
 
 def _stat_fields(pid: int) -> list[str]:

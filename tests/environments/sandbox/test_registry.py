@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import Layers, Sandbox, available, open_sandbox
+from etude.environments.sandbox import Layers, Limits, Sandbox, available, open_sandbox, registry
 from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.kernel import landlock
+from etude.environments.sandbox.protocol import Backend
 from etude.errors import SandboxError, SandboxUnavailable, UnknownName
 
 OPEN = """
@@ -61,6 +62,24 @@ def opened_backend(layers: Layers, backend: str = "auto") -> str:
 def test_auto_takes_the_strongest(layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ETUDE_SANDBOX", raising=False)
     assert opened_backend(layers) == "bubblewrap"
+
+
+def test_auto_takes_no_weaker_sandbox_when_the_chosen_one_fails_later(
+    layers: Layers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ETUDE_SANDBOX", raising=False)
+    chosen, load = opened_backend(layers), registry.load_backend
+
+    async def refuse(layers: Layers, limits: Limits) -> Sandbox:
+        raise SandboxUnavailable("it was killed while it started")
+
+    def broken(name: str) -> Backend:
+        return Backend(refuse, lambda: None) if name == chosen else load(name)
+
+    monkeypatch.setattr(registry, "load_backend", broken)
+    with pytest.raises(SandboxError, match=f"{chosen} has worked before and does not work now") as error:
+        opened_backend(layers)
+    assert not isinstance(error.value, SandboxUnavailable)
 
 
 def test_the_environment_overrides_auto_only(layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:

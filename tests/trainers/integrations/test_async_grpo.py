@@ -73,7 +73,7 @@ def test_session_has_its_turns_but_no_reward_when_the_connection_is_lost(world: 
 
     def lose(body: Any) -> Any:
         if len(engine.requests) == 2:
-            session._sessions.run(session._episode._client._socket.close())
+            session._sessions.run(session._episode._client._socket.connection.close())
         return answer(body)
 
     with serving(lose) as engine:

@@ -126,7 +126,7 @@ def test_reward_grades_an_episode_that_was_not_submitted(factory: Any) -> None:
 def test_reset_tries_a_new_session_when_the_old_one_is_lost(factory: Any) -> None:
     environment = factory()
     environment.reset(task_id=TASK)
-    factory.sessions.run(environment._episode._client._socket.close())
+    factory.sessions.run(environment._episode._client._socket.connection.close())
     assert environment.reset(task_id=TASK)
     play(environment, *solution())
     assert environment.get_reward() == 1.0

@@ -118,7 +118,7 @@ def test_verify_grades_an_episode_that_was_not_submitted(factory: Any) -> None:
 
 def test_verify_has_no_reward_when_the_session_is_lost(factory: Any) -> None:
     session = factory.create(TASK)
-    factory.sessions.run(session._episode._client._socket.close())
+    factory.sessions.run(session._episode._client._socket.connection.close())
     result = session.call_tool(*solution()[0])
     verified = session.verify([])
     session.close()
@@ -229,7 +229,7 @@ def test_trls_worker_keeps_a_lost_session_out_of_the_baseline(drill_url: str, mo
 
     def call_tool(session: Any, name: str, arguments: Any) -> Any:
         if first.acquire(blocking=False):
-            session._sessions.run(session._episode._client._socket.close())
+            session._sessions.run(session._episode._client._socket.connection.close())
         return real(session, name, arguments)
 
     monkeypatch.setattr(harness.EtudeSession, "call_tool", call_tool)

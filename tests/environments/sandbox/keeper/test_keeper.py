@@ -18,6 +18,7 @@ from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.keeper.client import keeper_pid
 from etude.environments.sandbox.kernel.linux import descendants
+from etude.environments.sandbox.registry import remove_leftovers
 from etude.errors import SandboxError
 
 BACKENDS = ["bubblewrap", "process"]
@@ -116,6 +117,29 @@ async def main():
     await asyncio.gather(*tasks)
 asyncio.run(main())
 """
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_leftovers_of_a_killed_keeper_are_removed_without_another_keeper(layers: Layers, backend: str) -> None:
+    async def play() -> int:
+        sandbox = await open_sandbox(layers, SMALL, backend)
+        task = asyncio.ensure_future(sandbox.exec("(setsid sleep 3600 &); sleep 3600"))
+        await asyncio.wait([task], timeout=0.3)
+        keeper = keeper_pid(backend)
+        assert keeper is not None
+        below = descendants(keeper)
+        os.kill(keeper, signal.SIGKILL)
+        with pytest.raises(SandboxError, match="keeper is gone"):
+            await task
+        until(lambda: not any(map(alive, below)))
+        await sandbox.close()
+        return keeper
+
+    keeper = asyncio.run(play())
+    before = cgroups_of(keeper)
+    removed = remove_leftovers()
+    assert not cgroups_of(keeper)
+    assert {os.path.basename(path) for path in before} <= set(removed)
 
 
 def test_one_sandboxs_end_does_not_stop_the_removal_of_another(layers: Layers) -> None:
