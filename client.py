@@ -40,7 +40,7 @@ def _is_local(url: str) -> bool:
 class Client:
     """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``.
 
-    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY.
+    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY. ``headers`` are sent with every request.
     """
 
     def __init__(
@@ -50,9 +50,10 @@ class Client:
         connect_timeout_s: float = 10.0,
         message_timeout_s: float = MESSAGE_TIMEOUT_S,
         api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
-        self._headers = {"X-API-Key": key} if key else {}
+        self._headers = {**(headers or {}), **({"X-API-Key": key} if key else {})}
         self.url = _with_scheme(url, {"ws": "http", "wss": "https"})
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s

@@ -32,6 +32,8 @@ from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
 from .store import GradedStore, store_of
 from .watched import WatchedEnvironment
+from .workers.place import Place
+from .workers.placement import Placement, WrongPlace
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ def create_app(
     penalty: wire.PenaltySettings | None = None,
     api_key: str = "",
     store: GradedStore | None = None,
+    place: Place = Place(),
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
@@ -63,11 +66,13 @@ def create_app(
     which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
     needs (see ``access``); none by default. store: where graded episodes are written;
-    it is closed with the application.
+    it is closed with the application. place: this process among workers and replicas (see ``workers``).
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
-    session = make_session or sessions_of(environment, task_set, backend=backend, faults=faults, knobs=knobs)
+    session = make_session or sessions_of(
+        environment, task_set, backend=backend, faults=faults, knobs=knobs, prefix=place.prefix
+    )
     # Rows are public, so the sessions that make them keep nothing for forks and have no faults.
     row_session = make_session or sessions_of(environment, task_set, backend=backend, keep=False, knobs=knobs)
     tools = tools_of(environment, task_set, knobs)
@@ -86,12 +91,13 @@ def create_app(
             metrics=metrics,
             admission=admission,
             store=store,
+            place=place,
         )
 
     metrics = Metrics(lambda: server.active)
     admission = Admission(limits or ServerLimits.read(sessions=max_sessions), metrics.refused)
     metrics.watch(admission)
-    server = SessionServer(make, admission=admission, http_idle_s=http_idle_s)
+    server = SessionServer(make, admission=admission, http_idle_s=http_idle_s, place=place)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -107,12 +113,15 @@ def create_app(
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     app.add_middleware(Access, key=check_key(api_key), refused=metrics.refused)
+    if place.start:
+        app.add_middleware(Placement, place=place)
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (ServerBusy, 503), (ClientBusy, 429)):
         app.add_exception_handler(error_type, _answer_with(status))
+    app.add_exception_handler(WrongPlace, lambda request, error: error.answer())
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive, store)
     add_operations_routes(app, task_set, server, metrics)
     add_web_page(app, task_set)
-    add_view_routes(app, server, archive)
+    add_view_routes(app, server, archive, store)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes

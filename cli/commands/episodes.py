@@ -78,6 +78,27 @@ def serve(
             help="Write graded episodes to this SQLite file or PostgreSQL URL, or none; default: ~/.local/state/etude.",
         ),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1024, metavar="N", envvar="ETUDE_WORKERS", help="Play in N processes; default: in this process."
+        ),
+    ] = 0,
+    replica: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", envvar="ETUDE_REPLICA", help="Name this server among several; its tokens begin with NAME."
+        ),
+    ] = None,
+    drain: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            envvar="ETUDE_DRAIN",
+            help="Let episodes end for SECONDS after SIGTERM.",
+        ),
+    ] = 0.0,
     log: Annotated[
         str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
     ] = "text",
@@ -105,6 +126,9 @@ def serve(
         },
         log_format=log,
         store=store,
+        workers=workers,
+        replica=replica or "",
+        drain_s=drain,
     )
     raise typer.Exit(code)
 
