@@ -81,6 +81,7 @@ ensure_engines() {
         command -v chromium >/dev/null || missing+=(chromium) # the tests of the viewer open its pages in it
         command -v haproxy >/dev/null || missing+=(haproxy) # tests route the requests of two replicas with it
         command -v nginx >/dev/null || missing+=(nginx-light)
+        command -v docker-compose >/dev/null || missing+=(docker-compose) # checks examples/deploy/compose.yaml
         ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql) # the store's tests start their own
         [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
         # A killed engine leaves files that prevent the next start.
