@@ -16,9 +16,9 @@ from .totals import Answer, Totals
 
 log = logging.getLogger(__name__)
 
-HEAD_S = 30.0
+HEAD_S = 15.0
 """Seconds that a client has to send the head of its request."""
-MAX_UNREAD = 1024
+MAX_UNREAD = 4096
 """Connections whose heads are being read at a time; the others wait in the listener."""
 _NO_WORKER_S = 10.0
 _NO_WORKER = Answer(503, "application/json", b'{"detail": "no worker is running: try again in some seconds"}')

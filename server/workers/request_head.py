@@ -83,6 +83,8 @@ async def read_head(connection: socket.socket) -> RequestHead | None:
     if request.method == "POST" and request.path == "/mcp":
         declared = request.headers.get("content-length", "")
         length = end + 4 + (int(declared) if declared.isdigit() else 0)
+        if "expect" in request.headers:
+            await loop.sock_sendall(connection, b"HTTP/1.1 100 Continue\r\n\r\n")
         while len(data) < length <= MAX_ROUTED_BODY:
             block = await loop.sock_recv(connection, _BLOCK)
             if not block:
