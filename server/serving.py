@@ -219,7 +219,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End all connections and the application."""
         if self._connections is not None:
-            self._connections.stop()
+            await self._connections.stop()
         await super().shutdown(sockets)
 
 

@@ -74,6 +74,8 @@ class Front:
         deadline = loop.time() + _NO_WORKER_S
         while loop.time() < deadline:
             worker = self._pool.choose(request)
+            if worker is None and self._pool.stopping:
+                return False
             if worker is not None and await self._pool.hand_over(worker, request, connection, client):
                 return True
             await asyncio.sleep(0.05)

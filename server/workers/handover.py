@@ -35,8 +35,8 @@ class Handover:
 class Report:
     """What happened in a worker."""
 
-    event: Literal["ready", "opened", "closed", "settled"]
-    """``settled``: the connection of the handover opens no session, or no more."""
+    event: Literal["ready", "opened", "closed", "settled", "stopping"]
+    """``settled``: the connection of the handover opens no session, or no more. ``stopping``: hand over no others."""
     number: int = 0
     """Number of the handover."""
     client: str = ""

@@ -35,6 +35,8 @@ class Worker:
         self.began = time.monotonic()
         self.ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Done when the worker takes connections (True) or has ended (False)."""
+        self.stopping = False
+        """Whether the worker takes no further connections."""
         self.sessions: Counter[str] = Counter()
         """Open sessions of each client."""
         self.pending: dict[int, str] = {}
@@ -43,7 +45,7 @@ class Worker:
     @property
     def is_serving(self) -> bool:
         """Return whether the worker takes connections."""
-        return self.ready.done() and self.ready.result() and self.channel.fileno() >= 0
+        return self.ready.done() and self.ready.result() and not self.stopping and self.channel.fileno() >= 0
 
     @property
     def load(self) -> int:
@@ -55,9 +57,12 @@ class Worker:
         return self.sessions[client] + sum(name == client for name in self.pending.values())
 
     def note(self, report: Report) -> None:
-        """Update the counts."""
+        """Update the counts; end the channel to a worker that stops, which then has all that was sent."""
         if report.event == "ready":
             self.ready.set_result(True)
+        elif report.event == "stopping":
+            self.stopping = True
+            self.channel.shutdown(socket.SHUT_WR)
         elif report.event == "opened":
             self.sessions[report.client] += 1
         elif report.event == "closed":
@@ -77,7 +82,8 @@ class Pool:
         self._workers: dict[int, Worker] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._number = 0
-        self._stopping = False
+        self.stopping = False
+        """Whether no worker is started any more."""
         self.restarts = 0
         """Workers that were started in place of one that died."""
         self.on_end: Callable[[Worker], None] = lambda worker: None
@@ -112,7 +118,7 @@ class Pool:
 
     def signal(self) -> None:
         """Send SIGTERM to all workers; a second one ends a drain."""
-        self._stopping = True
+        self.stopping = True
         for worker in self._workers.values():
             if worker.process.is_alive() and worker.process.pid is not None:
                 worker.process.terminate()
@@ -182,7 +188,7 @@ class Pool:
         while True:
             worker = self._workers[number]
             await asyncio.to_thread(worker.process.join)
-            if self._stopping:
+            if self.stopping:
                 return
             self.on_end(worker)
             lived = time.monotonic() - worker.began
@@ -194,7 +200,7 @@ class Pool:
                 worker.sessions.total(),
             )
             await asyncio.sleep(delay)
-            if self._stopping:
+            if self.stopping:
                 return
             self.restarts += 1
             self._workers[number] = self._start_one(number)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
+from contextlib import suppress
 
 import uvicorn
 
 from .handover import Arrival, Handover, Report, arrival, encode_report, receive_connection
+
+_LAST_S = 5.0
+"""Seconds in which the front must have sent the last connection."""
+_GREETING_S = 0.2
+"""Seconds in which the last connections may be answered, such as with a refusal, before all are closed."""
 
 
 class Connections:
@@ -20,6 +26,7 @@ class Connections:
         self._sending: asyncio.Task[None] | None = None
         self._taking: set[asyncio.Task[None]] = set()
         self._server: uvicorn.Server | None = None
+        self._ended = asyncio.Event()
 
     def start(self, server: uvicorn.Server) -> None:
         """Take connections into ``server``, which has just started, until the front ends; then stop the server."""
@@ -27,9 +34,14 @@ class Connections:
         asyncio.get_running_loop().add_reader(self._channel, self._receive)
         self.report(Report("ready"))
 
-    def stop(self) -> None:
-        """Take no further connection."""
-        asyncio.get_running_loop().remove_reader(self._channel)
+    async def stop(self) -> None:
+        """Ask the front for no further connection, and take those that it has sent."""
+        self.report(Report("stopping"))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_S):
+                await self._ended.wait()
+                await asyncio.gather(*self._taking)
+                await asyncio.sleep(_GREETING_S)
 
     def report(self, report: Report) -> None:
         """Send a report to the front, in order."""
@@ -58,7 +70,8 @@ class Connections:
             except OSError:
                 received = None
             if received is None:
-                self.stop()
+                asyncio.get_running_loop().remove_reader(self._channel)
+                self._ended.set()
                 self._server.should_exit = True
                 return
             task = asyncio.ensure_future(self._take(self._server, *received))
