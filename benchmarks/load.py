@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--graders", type=int, default=4, help="sessions that are graded beside them")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server and the temporary folders go too
     most = max(int(number) for number in options.sessions.split(","))
     with tempfile.TemporaryDirectory() as folder:
         tasks_dir = options.tasks or generate(Path(folder) / "tasks")
