@@ -24,6 +24,7 @@ from ..environments.wire_values import LeftBehind
 from .admission import Admission, client
 from .guard import transport
 from .store import GradedStore
+from .watched import WatchedEnvironment
 from .workers.handover import arrival
 from .workers.place import Place
 
@@ -140,7 +141,7 @@ class SessionServer(HTTPEnvServer):
     def playing(self) -> bool:
         """Return whether a session plays an episode that has not ended, or runs a call."""
         environments = [*self._sessions.values(), *self._stateless]
-        return any(isinstance(e, wire.EtudeEnvironment) and (e.busy or e.playing) for e in environments)
+        return any(isinstance(e, WatchedEnvironment) and (e.busy or e.playing) for e in environments)
 
     async def open(self) -> tuple[str, wire.EtudeEnvironment]:
         """Open a session for another face of the server; return its id and environment. Raises ServerBusy."""

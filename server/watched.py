@@ -54,6 +54,12 @@ class WatchedEnvironment(wire.EtudeEnvironment):
         self._store = store
         self._limiter = admission.limiter(self.client)
 
+    @property
+    def playing(self) -> bool:
+        """Return whether an episode is being played that has not ended."""
+        standing = self._standing() if self._void is None else None
+        return standing is not None and standing.record.end is None
+
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
         name, began, outcome = getattr(call, "__name__", "call").strip("_"), time.monotonic(), "failed"
         done = False

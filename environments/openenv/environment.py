@@ -178,12 +178,6 @@ class EtudeEnvironment(TaskProvider, Environment[OpenEnvAction, OpenEnvObservati
         return self._flight.busy
 
     @property
-    def playing(self) -> bool:
-        """Return whether an episode is being played that has not ended."""
-        standing = self._standing() if self._void is None else None
-        return standing is not None and standing.record.end is None
-
-    @property
     def open(self) -> bool:
         """Return whether there is a session, with the resources that it holds."""
         return self._session is not None and not self._closed
