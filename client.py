@@ -43,8 +43,8 @@ def _is_local(url: str) -> bool:
 class Client:
     """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``.
 
-    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY. ``reconnect_tries``: how often one call may try
-    to connect again; 0: a lost connection ends the session.
+    ``api_key`` is for a server that needs one; default: ETUDE_API_KEY. ``headers`` are sent with every request.
+    ``reconnect_tries``: how often one call may try to connect again; 0: a lost connection ends the session.
     """
 
     def __init__(
@@ -55,9 +55,10 @@ class Client:
         message_timeout_s: float = MESSAGE_TIMEOUT_S,
         api_key: str | None = None,
         reconnect_tries: int = RECONNECT_TRIES,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
-        self._headers = {"X-API-Key": key} if key else {}
+        self._headers = {**(headers or {}), **({"X-API-Key": key} if key else {})}
         self.url = _with_scheme(url, {"ws": "http", "wss": "https"})
         self._message_timeout_s = message_timeout_s
         self._socket = SessionSocket(

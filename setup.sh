@@ -79,6 +79,10 @@ ensure_engines() {
     if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
         command -v debootstrap >/dev/null || missing+=(debootstrap) # slow tests make a base image with it
         command -v chromium >/dev/null || missing+=(chromium) # the tests of the viewer open its pages in it
+        command -v haproxy >/dev/null || missing+=(haproxy) # tests route the requests of two replicas with it
+        command -v nginx >/dev/null || missing+=(nginx-light)
+        command -v docker-compose >/dev/null || missing+=(docker-compose) # checks examples/deploy/compose.yaml
+        ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql) # the store's tests start their own
         [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
         # A killed engine leaves files that prevent the next start.
         listens docker || pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid

@@ -77,7 +77,7 @@ class BaseSession(Environment):
         self._tools = self.choose_tools(tools)
         self._faults = read_schedule(faults)
         self._store = shared_store() if store is None else store
-        self._token = secrets.token_hex(16)
+        self._token = self._store.new_token()
         self._flight = SingleFlight()
         self._running: RunningEpisode | None = None
         self._closed = False

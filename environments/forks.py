@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import secrets
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
@@ -79,9 +80,11 @@ class EpisodeStore:
     Safe for use by several threads.
     """
 
-    def __init__(self, max_bytes: int | None = None, max_episodes: int = 4096) -> None:
+    def __init__(self, max_bytes: int | None = None, max_episodes: int = 4096, prefix: str = "") -> None:
+        """Make an empty store; the tokens of its sessions begin with ``prefix``. Raises ValueError."""
         self._max_bytes = _bytes_from_environment() if max_bytes is None else max_bytes
         self._max_episodes = max_episodes
+        self._prefix = prefix
         self._lock = threading.Lock()
         self._episodes: OrderedDict[tuple[str, str], KeptEpisode] = OrderedDict()
         # Layers by identity: turns that wrote nothing share one, and so do forks.
@@ -95,6 +98,10 @@ class EpisodeStore:
 
     def __len__(self) -> int:
         return len(self._episodes)
+
+    def new_token(self) -> str:
+        """Return the token of a new session."""
+        return self._prefix + secrets.token_hex(16)
 
     def keeps(self, episode: KeptEpisode) -> bool:
         """Return whether further states of a running episode are worth saving."""

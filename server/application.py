@@ -36,6 +36,8 @@ from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
 from .store import GradedStore, store_of
 from .watched import WatchedEnvironment
+from .workers.place import Place
+from .workers.placement import Placement, WrongPlace
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,7 @@ def create_app(
     hosts: Sequence[str] = (ANY,),
     rates: RateSettings | None = None,
     store: GradedStore | None = None,
+    place: Place = Place(),
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
@@ -72,11 +75,13 @@ def create_app(
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
     needs (see ``access``); none by default. hosts: names that requests may be addressed to; default: any. rates: how
     often a client may ask; default: no limit. store: where graded episodes are written; it is closed with the
-    application.
+    application. place: this process among workers and replicas (see ``workers``).
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
-    session = make_session or sessions_of(environment, task_set, backend=backend, faults=faults, knobs=knobs)
+    session = make_session or sessions_of(
+        environment, task_set, backend=backend, faults=faults, knobs=knobs, prefix=place.prefix
+    )
     # Rows are public, so the sessions that make them keep nothing for forks and have no faults.
     row_session = make_session or sessions_of(environment, task_set, backend=backend, keep=False, knobs=knobs)
     tools = tools_of(environment, task_set, knobs)
@@ -95,12 +100,13 @@ def create_app(
             metrics=metrics,
             admission=admission,
             store=store,
+            place=place,
         )
 
     metrics = Metrics(lambda: server.active)
     admission = Admission(limits or ServerLimits.read(sessions=max_sessions), metrics.refused)
     metrics.watch(admission)
-    server = SessionServer(make, admission=admission, http_idle_s=http_idle_s)
+    server = SessionServer(make, admission=admission, http_idle_s=http_idle_s, place=place)
     lines = Lines(reconnect_s)
     metrics.watch_lines(lambda: lines.waiting)
 
@@ -129,12 +135,15 @@ def create_app(
         requests=requests,
         connections=connections,
     )
+    if place.start:
+        app.add_middleware(Placement, place=place)
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (ServerBusy, 503), (ClientBusy, 429)):
         app.add_exception_handler(error_type, _answer_with(status))
+    app.add_exception_handler(WrongPlace, lambda request, error: error.answer())
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive, store)
     add_operations_routes(app, task_set, server, metrics)
     add_web_page(app, task_set)
-    add_view_routes(app, server, archive)
+    add_view_routes(app, server, archive, store)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes

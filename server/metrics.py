@@ -10,7 +10,7 @@ etude_calls_total                counter    call (reset, step), outcome (ok, ref
 etude_call_seconds               histogram  call: duration, waiting included
 etude_episodes_total             counter    end: episodes that ended
 etude_reward_sum, _count         summary    rewards of graded episodes
-etude_refused_total              counter    reason (capacity, client, key, origin, host, rate): requests turned away
+etude_refused_total              counter    reason (capacity, client, stopping, key, origin, host, rate): turned away
 etude_slots, _running, _waiting  gauge      queue (execution, grading): slots, those in use, callers that wait
 ===============================  =========  ==============================================================
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import logging
@@ -9,11 +10,13 @@ import os
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -22,16 +25,19 @@ from fastapi import FastAPI
 from ..client import KEY_VARIABLE
 from ..client_socket import KEEPALIVE
 from ..environments.openenv import PenaltySettings
-from ..errors import HubError, LLMError, TaskSetError, UnknownName
 from .access import RateSettings, names_from_environment
 from .admission import ServerLimits
-from .application import create_app
 from .connections import RECONNECT_VARIABLE, reconnect_seconds
 from .connections.protocol import SteadyProtocol
 from .guard import MAX_BODY
 from .log_lines import configure
-from .sources import environment_in, tasks_of
-from .store import store_of
+from .sessions import SessionServer
+from .workers.front import run_front
+from .workers.handover import Report
+from .workers.place import Place, new_place
+from .workers.pool import Pool
+from .workers.settings import SETTING_ERRORS, ServerSettings, read_seconds, read_workers
+from .workers.worker import Connections
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +70,9 @@ def serve(
     allowed_hosts: Sequence[str] | None = None,
     rates: Mapping[str, int | None] | None = None,
     reconnect_s: float | None = None,
+    workers: int | None = None,
+    replica: str | None = None,
+    drain_s: float | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
@@ -74,7 +83,10 @@ def serve(
     default ETUDE_STORE, else a path in the home folder. limits, rates: fields of ``admission.ServerLimits`` and of
     ``access.RateSettings``; default: their environment variables. allowed_hosts: names that requests may be addressed
     to; default ETUDE_ALLOWED_HOSTS, else none on a loopback address and any elsewhere. reconnect_s: default
-    ETUDE_RECONNECT, else 60. The API key is in ETUDE_API_KEY. The other arguments are those of ``create_app``.
+    ETUDE_RECONNECT, else 60. workers: processes that play sessions, 0: this one; default ETUDE_WORKERS, else 0.
+    replica: name of this server among those behind a balancer; default ETUDE_REPLICA, else none. drain_s: seconds that
+    running episodes get to end after the first signal; default ETUDE_DRAIN, else 0. The API key is in ETUDE_API_KEY.
+    The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -82,43 +94,74 @@ def serve(
         return _complain(_why_not(error, host, port))
     with listener:
         try:
-            folder = tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", "")
-            api_key = os.environ.get(KEY_VARIABLE, "")
-            bound_host, bound_port = listener.getsockname()[:2]
-            is_loopback = ip_address(bound_host).is_loopback
-            configure(log_format or os.environ.get("ETUDE_LOG") or "text", (api_key,))
-            name = environment or os.environ.get("ETUDE_ENV") or environment_in(folder)
-            app = create_app(
-                tasks_of(name, folder, knobs),
-                environment=name,
+            settings = ServerSettings(
+                folder=tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", ""),
+                environment=environment or os.environ.get("ETUDE_ENV", ""),
                 backend=backend,
                 faults=os.environ.get("ETUDE_FAULTS", "") if faults is None else faults,
                 knobs=knobs,
                 limits=ServerLimits.read(**{"sessions": max_sessions, **(limits or {})}),
                 mode=mode,
                 penalty=penalty,
-                api_key=api_key,
-                hosts=names_from_environment(allowed_hosts, loopback=is_loopback),
+                hosts=names_from_environment(allowed_hosts, loopback=ip_address(listener.getsockname()[0]).is_loopback),
                 rates=RateSettings.read(**(rates or {})),
-                store=store_of(store or os.environ.get("ETUDE_STORE", "")),
                 reconnect_s=reconnect_seconds(
                     os.environ.get(RECONNECT_VARIABLE, "") if reconnect_s is None else str(reconnect_s)
                 ),
+                log_format=log_format or os.environ.get("ETUDE_LOG") or "text",
+                store=store or os.environ.get("ETUDE_STORE", ""),
+                replica=os.environ.get("ETUDE_REPLICA", "") if replica is None else replica,
+                drain_s=read_seconds("ETUDE_DRAIN") if drain_s is None else drain_s,
+                workers=read_workers() if workers is None else workers,
             )
-        except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
+            configure(settings.log_format, (os.environ.get(KEY_VARIABLE, ""),))
+            place = new_place(settings.replica)
+            app = None if settings.workers else settings.application(place)
+        except SETTING_ERRORS as error:
             return _complain(str(error))
-        if not api_key and not is_loopback:
-            log.warning("%s", NO_KEY)
-        address = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
+        return _serve(listener, settings, app, ready)
+
+
+def _serve(
+    listener: socket.socket, settings: ServerSettings, app: FastAPI | None, ready: Callable[[str], None] | None
+) -> int:
+    """Serve the application, or without one the workers, and return the exit code."""
+    bound_host, bound_port = listener.getsockname()[:2]
+    if not os.environ.get(KEY_VARIABLE) and not ip_address(bound_host).is_loopback:
+        log.warning("%s", NO_KEY)
+    address = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
+
+    def started() -> None:
         if ready is not None:
             ready(address)
         else:
             print(f"serving {address}", flush=True)
-        server = uvicorn_server(app)
-        _reduce_collections()
-        with _signals_stop(server):
-            server.run(sockets=[listener])
+
+    if app is None:
+        pool = Pool(settings.workers, settings.replica, partial(_work, settings), [__name__])
+        return asyncio.run(run_front(listener, pool, started, drains=settings.drain_s > 0))
+    started()
+    server = uvicorn_server(app, drain_s=settings.drain_s)
+    _reduce_collections()
+    server.run(sockets=[listener])
     return 0
+
+
+def _work(settings: ServerSettings, place: Place, channel: socket.socket) -> None:
+    """Run a worker at a place until it is stopped or the front ends, and exit."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(f"etude worker {place.worker}")  # the name that ps and top show
+    try:
+        configure(settings.log_format, (os.environ.get(KEY_VARIABLE, ""),))
+        app = settings.application(place)
+    except SETTING_ERRORS as error:
+        sys.exit(_complain(str(error)))
+    connections = Connections(channel)
+    app.state.sessions.on_closed = lambda client: connections.report(Report("closed", client=client))
+    server = uvicorn_server(app, drain_s=settings.drain_s, connections=connections)
+    _reduce_collections()
+    server.run(sockets=[])
 
 
 def main() -> None:
@@ -146,10 +189,64 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class Server(uvicorn.Server):
+    """uvicorn's server, which may let episodes end before it stops, and takes connections from a front.
+
+    ``drain_s``: seconds that running episodes get after ``stop``.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, sessions: SessionServer, drain_s: float, connections: Connections | None
+    ):
+        super().__init__(config)
+        self._sessions, self._drain_s, self._connections = sessions, drain_s, connections
+        self._deadline: float | None = None
+
+    def stop(self) -> None:
+        """Stop after the drain; a second call stops at once. Safe in a signal handler."""
+        self._sessions.admission.draining = True
+        if self._deadline is not None or not self._drain_s:
+            self.should_exit = True
+        self._deadline = time.monotonic() + self._drain_s
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop on a signal. A terminal sends SIGINT to workers too, which leave it to the front."""
+        if sig == signal.SIGINT and self._connections is not None:
+            return
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.stop()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve."""
+        await super().startup(sockets)
+        if self._connections is not None:
+            self._connections.start(self)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to stop now; uvicorn asks ten times a second."""
+        if self._deadline is not None and (not self._sessions.playing or time.monotonic() > self._deadline):
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all connections and the application."""
+        if self._connections is not None:
+            await self._connections.stop()
+        await super().shutdown(sockets)
+
+
 def uvicorn_server(
-    app: FastAPI, *, ping_interval_s: float = PING_INTERVAL_S, ping_timeout_s: float = PING_TIMEOUT_S
-) -> uvicorn.Server:
-    """Return a uvicorn server with Etude's limits; ``run(sockets=[listen(...)])`` starts it."""
+    app: FastAPI,
+    *,
+    ping_interval_s: float = PING_INTERVAL_S,
+    ping_timeout_s: float = PING_TIMEOUT_S,
+    drain_s: float = 0.0,
+    connections: Connections | None = None,
+) -> Server:
+    """Return a uvicorn server with Etude's limits; ``run(sockets=[listen(...)])`` starts it.
+
+    ``connections`` hands over those of a worker, whose ``sockets`` are empty.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,  # see ``log_lines``
@@ -161,7 +258,7 @@ def uvicorn_server(
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    return uvicorn.Server(config)
+    return Server(config, app.state.sessions, drain_s, connections)
 
 
 def _reduce_collections() -> None:
@@ -169,24 +266,6 @@ def _reduce_collections() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
-
-
-@contextmanager
-def _signals_stop(server: uvicorn.Server) -> Iterator[None]:
-    """Let a signal stop the server and return normally; uvicorn would raise the signal again at its end."""
-
-    def stop(*_: object) -> None:
-        server.should_exit = True
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _why_not(error: OSError, host: str, port: int) -> str:

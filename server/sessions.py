@@ -25,6 +25,9 @@ from ..environments.wire_values import LeftBehind
 from .admission import Admission, client
 from .guard import transport
 from .store import GradedStore
+from .watched import WatchedEnvironment
+from .workers.handover import arrival
+from .workers.place import Place
 
 log = logging.getLogger(__name__)
 
@@ -100,10 +103,17 @@ class SessionServer(HTTPEnvServer):
         *,
         admission: Admission,
         http_idle_s: float = HTTP_IDLE_S,
+        place: Place = Place(),
     ) -> None:
-        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session."""
-        self._make, self.admission = make, admission
+        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session.
+
+        The ids of sessions begin with the prefix of ``place``.
+        """
+        self._make, self.admission, self.place = make, admission, place
+        self.on_closed: Callable[[str], None] = lambda client: None
+        """Called with the client of each session that has ended."""
         self._stateless: WeakSet[wire.EtudeEnvironment] = WeakSet()
+        self._counted: WeakSet[wire.EtudeEnvironment] = WeakSet()  # those that the front of a worker knows of
         super().__init__(
             self._make_stateless,
             wire.Action,
@@ -124,7 +134,7 @@ class SessionServer(HTTPEnvServer):
 
     def why_not_ready(self) -> str:
         """Return why no session can be opened now; empty when one can."""
-        if self._reaper is None:
+        if self._reaper is None or self.admission.draining:
             return "stopping"
         return "" if self.active < self.max_concurrent_envs else "every session is in use"
 
@@ -132,7 +142,16 @@ class SessionServer(HTTPEnvServer):
         """Raise ServerBusy, which says how to allow more, when the client of the request may not open a session."""
         name = client.get()
         open_ones = [*self._sessions.values(), *(environment for environment in self._stateless if environment.open)]
-        self.admission.check(self.active, sum(getattr(session, "client", "") == name for session in open_ones))
+        arrived = arrival.get()
+        elsewhere, of_client = (0, 0) if arrived is None else (arrived.handover.elsewhere, arrived.handover.of_client)
+        of_client += sum(getattr(session, "client", "") == name for session in open_ones)
+        self.admission.check(self.active + elsewhere, of_client)
+
+    @property
+    def playing(self) -> bool:
+        """Return whether a session plays an episode that has not ended, or runs a call."""
+        environments = [*self._sessions.values(), *self._stateless]
+        return any(isinstance(e, WatchedEnvironment) and (e.busy or e.playing) for e in environments)
 
     async def open(self) -> tuple[str, wire.EtudeEnvironment]:
         """Open a session for another face of the server; return its id and environment. Raises ServerBusy."""
@@ -176,7 +195,7 @@ class SessionServer(HTTPEnvServer):
     async def _create_session(self) -> tuple[str, Environment]:
         # Nothing is awaited between the check and the entry, so a client that leaves at once cannot leak its slot.
         self.check_capacity()
-        session_id, now = str(uuid.uuid4()), time.time()
+        session_id, now = f"{self.place.prefix}{uuid.uuid4()}", time.time()
         environment = self._make()
         self._sessions[session_id] = environment
         self._session_info[session_id] = SessionInfo(
@@ -184,6 +203,9 @@ class SessionServer(HTTPEnvServer):
         )
         if transport.get() == "http":
             self._over_http[session_id] = time.monotonic()
+        if (arrived := arrival.get()) is not None:
+            self._counted.add(environment)
+            arrived.opened(client.get())
         return session_id, environment
 
     async def _destroy_session(self, session_id: str) -> None:
@@ -202,6 +224,9 @@ class SessionServer(HTTPEnvServer):
         stack: AsyncExitStack | None = None,
     ) -> None:
         if isinstance(env, wire.EtudeEnvironment):
+            if env in self._counted:
+                self._counted.discard(env)
+                self.on_closed(getattr(env, "client", ""))
             try:
                 await env.close_async()
             except Exception:

@@ -39,13 +39,15 @@ def sessions_of(
     faults: str = "",
     keep: bool = True,
     knobs: Mapping[str, Any] | None = None,
+    prefix: str = "",
 ) -> Callable[[], BaseSession]:
     """Return a factory of sessions that share what forks start from, with ``faults`` in their episodes.
 
-    Without ``keep`` their episodes cannot be forked. Raises UnknownName, FaultsError, ValueError.
+    Without ``keep`` their episodes cannot be forked. Their tokens begin with ``prefix``. Raises UnknownName,
+    FaultsError, ValueError.
     """
     played: type[BaseSession] = ENVIRONMENTS.load(environment)
-    chosen, store = read_knobs(played, knobs or {}), EpisodeStore(None if keep else 0)
+    chosen, store = read_knobs(played, knobs or {}), EpisodeStore(None if keep else 0, prefix=prefix)
 
     def make() -> BaseSession:
         return played.open(tasks, chosen, backend=backend, faults=faults, store=store)

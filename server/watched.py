@@ -19,6 +19,8 @@ from ..errors import SessionError
 from .admission import Admission, client
 from .metrics import Metrics
 from .store import GradedStore
+from .workers.place import Place
+from .workers.placement import check_fork
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -34,13 +36,29 @@ class WatchedEnvironment(wire.EtudeEnvironment):
     """
 
     def __init__(
-        self, *arguments: Any, metrics: Metrics, admission: Admission, store: GradedStore | None = None, **options: Any
+        self,
+        *arguments: Any,
+        metrics: Metrics,
+        admission: Admission,
+        store: GradedStore | None = None,
+        place: Place = Place(),
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
+        self.token = place.prefix + self.token
+        self._is_stored = False
+        self._place = place
+        self._admission = admission
         self.client = client.get()
         self._metrics = metrics
         self._store = store
         self._limiter = admission.limiter(self.client)
+
+    @property
+    def playing(self) -> bool:
+        """Return whether an episode is being played that has not ended."""
+        standing = self._standing() if self._void is None else None
+        return standing is not None and standing.record.end is None
 
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
         name, began, outcome = getattr(call, "__name__", "call").strip("_"), time.monotonic(), "failed"
@@ -60,7 +78,10 @@ class WatchedEnvironment(wire.EtudeEnvironment):
             self._report(name, outcome, time.monotonic() - began, done=done)
 
     async def _reset(self, arguments: dict[str, Any]) -> wire.Observation:
-        """Start an episode in one slot, with all calls that are replayed for it."""
+        """Start an episode in one slot, with all calls that are replayed for it. Raises ServerStopping too."""
+        self._admission.check_draining()
+        if isinstance(arguments.get("token"), str):
+            check_fork(arguments["token"], self._place)
         async with self._limiter("execution"):
             limiter.set(lambda work: nullcontext() if work == "execution" else self._limiter(work))
             return await super()._reset(arguments)
@@ -76,6 +97,15 @@ class WatchedEnvironment(wire.EtudeEnvironment):
     def _save(self, standing: Standing) -> None:
         assert self._store is not None
         self._store.save(served_episode(standing.episode()), self.token)
+        self._is_stored = True
+
+    def _leave(self) -> None:
+        """Hand the episode that is left behind to the archive, unless it is in the store: memory does not hold both."""
+        archive = self._archive
+        if self._is_stored:
+            self._archive = None
+        super()._leave()
+        self._archive, self._is_stored = archive, False
 
     def _report(self, name: str, outcome: str, seconds: float, *, done: bool) -> None:
         self._metrics.called(name, outcome, seconds)

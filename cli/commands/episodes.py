@@ -113,6 +113,27 @@ def serve(
             help="Keep a session for its client after its connection was lost; 0 ends it at once.",
         ),
     ] = 60.0,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1024, metavar="N", envvar="ETUDE_WORKERS", help="Play in N processes; default: in this process."
+        ),
+    ] = 0,
+    replica: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", envvar="ETUDE_REPLICA", help="Name this server among several; its tokens begin with NAME."
+        ),
+    ] = None,
+    drain: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            envvar="ETUDE_DRAIN",
+            help="Let episodes end for SECONDS after SIGTERM.",
+        ),
+    ] = 0.0,
     log: Annotated[
         str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
     ] = "text",
@@ -143,6 +164,9 @@ def serve(
         log_format=log,
         store=store,
         reconnect_s=reconnect,
+        workers=workers,
+        replica=replica or "",
+        drain_s=drain,
     )
     raise typer.Exit(code)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import IPv6Address, ip_address, ip_network
 from time import monotonic
 
@@ -47,6 +47,12 @@ class ServerLimits:
             if getattr(self, limit.name) < least:
                 raise ValueError(_refusal(limit.metadata["variable"], str(getattr(self, limit.name)), least))
 
+    def of_worker(self, workers: int) -> ServerLimits:
+        """Return the limits of one of ``workers`` processes: its share of the executions and gradings, at least 1."""
+        share = max(1, workers)
+        executions, gradings = max(1, self.executions // share), max(1, self.gradings // share)
+        return replace(self, executions=executions, gradings=gradings)
+
     @classmethod
     def read(cls, **chosen: int | None) -> ServerLimits:
         """Return the chosen limits; the others come from environment variables, else are the defaults.
@@ -79,6 +85,14 @@ class ClientBusy(ServerBusy):
     """Raised when a client has as many sessions open as one client may have."""
 
 
+class ServerStopping(ServerBusy):
+    """Raised when the server is about to stop and starts no episode."""
+
+    def __init__(self) -> None:
+        SessionCapacityError.__init__(self, 0, 0, "this server is stopping: start the episode on another one, or later")
+        self.retry_after_s = RETRY_S
+
+
 class Admission:
     """Decides what may start on one server. ``refused`` is called with ``capacity`` or ``client`` at each refusal."""
 
@@ -90,6 +104,8 @@ class Admission:
         }
         self._refused = refused
         self._ends: deque[float] = deque(maxlen=_ENDS)
+        self.draining = False
+        """Whether the server lets its episodes end and starts no others."""
 
     @property
     def retry_after_s(self) -> int:
@@ -102,8 +118,9 @@ class Admission:
     def check(self, active: int, of_client: int) -> None:
         """Check that a session may open beside ``active`` open ones, ``of_client`` of them the same client's.
 
-        Raises ServerBusy and ClientBusy.
+        Raises ServerStopping, ServerBusy and ClientBusy.
         """
+        self.check_draining()
         if active >= self.limits.sessions:
             self._refused("capacity")
             setting = "MAX_CONCURRENT_ENVS (--max-sessions)"
@@ -112,6 +129,12 @@ class Admission:
             self._refused("client")
             setting, limit = "ETUDE_CLIENT_SESSIONS (--client-sessions)", self.limits.client_sessions
             raise ClientBusy(of_client, limit, "sessions of this client in use", setting, self.retry_after_s)
+
+    def check_draining(self) -> None:
+        """Check that an episode may start. Raises ServerStopping."""
+        if self.draining:
+            self._refused("stopping")
+            raise ServerStopping
 
     def ended(self) -> None:
         """Note that a session has ended."""

@@ -135,7 +135,7 @@ class RestFace:
             await self._server.end(session_id)
             raise
         state = environment.state
-        new_cookie = secrets.token_urlsafe(32)
+        new_cookie = self._server.place.prefix + secrets.token_urlsafe(32)
         session = RestSession(session_id, _without_prompt(row), state.episode_id or "", over=first.done)
         self._sessions[new_cookie] = session
         self._forget()

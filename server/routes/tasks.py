@@ -14,6 +14,7 @@ from ...errors import UnknownName
 from ...models import Task
 from ..sessions import Archive, SessionServer
 from ..store import GradedStore
+from ..workers.placement import check_place
 
 PAGE = 500
 """Largest number of rows in one answer."""
@@ -81,6 +82,7 @@ def add_read_only_routes(
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         row = await server.find_episode(archive, store, episode_id, bearer) if bearer else None
         if row is None:
+            check_place(bearer, server.place)
             advice = "no episode with this id and token: send the session's token, from its state, as a Bearer header"
             raise HTTPException(401, advice, {"WWW-Authenticate": "Bearer"})
         return Response(row, media_type="application/json", headers={"Cache-Control": "no-store"})

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -18,6 +21,7 @@ from ...environments.runs.reader import Stored
 from ...environments.wire_values import LeftBehind
 from ...models import Episode
 from ..sessions import Archive, SessionServer
+from ..store import GradedStore
 from ..viewer.assembly import live_page
 from ..viewer.details import detail_of
 from ..viewer.page import EPISODE_CHARACTERS, index_of
@@ -29,20 +33,24 @@ MAX_TOKENS = 32
 MAX_ROWS = 4096
 """Rows that are remembered."""
 WAITING = "No episodes for these tokens. A session's token is in its state; an episode appears here while it runs."
+Left = LeftBehind | dict[str, Any] | Callable[[], dict[str, Any]]
+"""An ended episode, a running one, or one that is read from the store."""
 HOW = "The client that played this episode continues it, with its session's token:"
 
 
 class TokenShelf:
     """Episodes of the sessions whose tokens a request holds."""
 
-    def __init__(self, server: SessionServer, archive: Archive) -> None:
-        self._server, self._archive = server, archive
+    def __init__(self, server: SessionServer, archive: Archive, store: GradedStore | None) -> None:
+        self._server, self._archive, self._store = server, archive, store
         self._rows: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
-    def episodes(self, tokens: list[str]) -> dict[str, LeftBehind | dict[str, Any]]:
+    async def episodes(self, tokens: list[str]) -> dict[str, Left]:
         """Return ended and running episodes by their ids in the viewer, which say nothing of the tokens."""
-        episodes: dict[str, LeftBehind | dict[str, Any]] = {}
+        episodes: dict[str, Left] = {}
         for token in tokens:
+            for episode_id in [] if self._store is None else await asyncio.to_thread(self._store.ids_of, token):
+                episodes[_name(episode_id, token)] = partial(self._read, episode_id, token)
             for episode_id, ended in self._archive.of_token(token).items():
                 episodes[_name(episode_id, token)] = ended
             running = self._server.running_episode(token)
@@ -50,7 +58,14 @@ class TokenShelf:
                 episodes[_name(running["episode_id"], token)] = running
         return episodes
 
-    def rows(self, episodes: dict[str, LeftBehind | dict[str, Any]]) -> list[dict[str, Any]]:
+    def _read(self, episode_id: str, token: str) -> dict[str, Any]:
+        """Return an episode of the store. Raises HTTPException when it was deleted in the meantime."""
+        content = None if self._store is None else self._store.find(episode_id, token)
+        if content is None:
+            raise HTTPException(404, "this episode was deleted from the store")
+        return dict(json.loads(content))
+
+    def rows(self, episodes: dict[str, Left]) -> list[dict[str, Any]]:
         """Return the rows of episodes; those of ended ones are made once."""
         rows = []
         for number, (name, episode) in enumerate(episodes.items()):
@@ -64,15 +79,15 @@ class TokenShelf:
         return rows
 
 
-def add_view_routes(app: FastAPI, server: SessionServer, archive: Archive) -> None:
+def add_view_routes(app: FastAPI, server: SessionServer, archive: Archive, store: GradedStore | None = None) -> None:
     """Add ``GET /view`` and the data that its page loads."""
-    shelf = TokenShelf(server, archive)
+    shelf = TokenShelf(server, archive, store)
 
     async def show() -> HTMLResponse:
         return HTMLResponse(await asyncio.to_thread(live_page, "Etude"), headers={"Cache-Control": "no-store"})
 
     async def index(request: Request, after: str = "") -> Response:
-        rows = await asyncio.to_thread(shelf.rows, shelf.episodes(_tokens(request)))
+        rows = await asyncio.to_thread(shelf.rows, await shelf.episodes(_tokens(request)))
         digest = hashlib.sha256(repr([(row["id"], row["turns"], row["end"], row["value"]) for row in rows]).encode())
         cursor = digest.hexdigest()[:16]
         if cursor == after:
@@ -81,7 +96,7 @@ def add_view_routes(app: FastAPI, server: SessionServer, archive: Archive) -> No
         return _private(index_of(["this server"], rows, [], cursor=cursor, **more))
 
     async def episode(request: Request, name: str) -> Response:
-        stored = shelf.episodes(_tokens(request)).get(name)
+        stored = (await shelf.episodes(_tokens(request))).get(name)
         if stored is None:
             raise HTTPException(401, "no episode with this id and these tokens", {"Cache-Control": "no-store"})
         return _private(await asyncio.to_thread(lambda: detail_of(_stored(stored), room=EPISODE_CHARACTERS)))
@@ -100,8 +115,11 @@ def _name(episode_id: str, token: str) -> str:
     return hashlib.sha256(f"{token} {episode_id}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _stored(episode: LeftBehind | dict[str, Any]) -> Stored:
-    served = episode.served() if isinstance(episode, LeftBehind) else episode
+def _stored(episode: Left) -> Stored:
+    if isinstance(episode, LeftBehind):
+        served = episode.served()
+    else:
+        served = episode if isinstance(episode, dict) else episode()
     return Stored(Episode.model_validate(served), agent="session", sample=0, settings={})
 
 

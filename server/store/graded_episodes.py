@@ -16,19 +16,19 @@ from sqlalchemy import (
     DateTime,
     Engine,
     Float,
+    Index,
     LargeBinary,
     MetaData,
     String,
     Table,
     Text,
     create_engine,
-    delete,
     event,
-    insert,
     select,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
 from ...errors import InfrastructureError
 
@@ -38,6 +38,9 @@ NONE = "none"
 """Place of a server without a store."""
 BUSY_S = 30
 """Seconds that a write to SQLite waits for those of other processes."""
+LISTED = 500
+MAX_ID = 1000
+"""Bytes of the longest id that is stored as it is; PostgreSQL's index takes 2,704 of a row."""
 _POSTGRES = "postgresql+psycopg"
 _FULL = ("disk is full", "No space left on device", "disk full", "Disk quota exceeded")
 """What SQLite, PostgreSQL and the kernel say of a full disk."""
@@ -54,6 +57,7 @@ EPISODES = Table(
     Column("episode", LargeBinary, nullable=False, comment="JSON as it is served, compressed with zlib"),
 )
 """The one table. No column holds a token, a seed or the name of a hidden test."""
+OF_TOKEN = Index("etude_episodes_of_token", EPISODES.c.token_sha256)
 
 
 class StoreError(ValueError):
@@ -88,8 +92,7 @@ class GradedStore:
         }
         try:
             with self._engine.begin() as connection:
-                connection.execute(delete(EPISODES).filter_by(**key))
-                connection.execute(insert(EPISODES), row)
+                connection.execute(self._upsert(row))
         except SQLAlchemyError as error:
             cause = _cause(error)
             log.error("the store of graded episodes, %s, refused an episode: %s", self.place, cause)
@@ -97,6 +100,14 @@ class GradedStore:
             if any(text in cause for text in _FULL):
                 reason = "the disk of the server's store of episodes is full; make room there and play the task again"
             raise InfrastructureError(f"the graded episode could not be stored: {reason}") from None
+
+    def _upsert(self, row: dict[str, Any]) -> Any:
+        """Return the statement that writes a row; two writers of one key at the same time both succeed."""
+        insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[self._engine.dialect.name]
+        statement = insert(EPISODES).values(row)
+        keys = [column.name for column in EPISODES.primary_key]
+        changes = {name: statement.excluded[name] for name in row if name not in keys}
+        return statement.on_conflict_do_update(index_elements=keys, set_=changes)
 
     def find(self, episode_id: str, token: str) -> bytes | None:
         """Return the JSON of the episode with this id and token, None when there is none. Raises InfrastructureError.
@@ -111,6 +122,20 @@ class GradedStore:
             log.error("the store could not be read: %s", _cause(error))
             raise InfrastructureError("the store of episodes could not be read: the server's log says why") from None
         return None if stored is None else zlib.decompress(stored)
+
+    def ids_of(self, token: str) -> list[str]:
+        """Return the ids of the newest episodes of a session, at most 500, the oldest first, as they are stored.
+
+        Raises InfrastructureError.
+        """
+        newest = EPISODES.c.graded_at.desc()
+        query = select(EPISODES.c.episode_id).filter_by(token_sha256=_hash(token)).order_by(newest).limit(LISTED)
+        try:
+            with self._engine.connect() as connection:
+                return list(connection.execute(query).scalars())[::-1]
+        except SQLAlchemyError as error:
+            log.error("the store could not be read: %s", _cause(error))
+            raise InfrastructureError("the store of episodes could not be read: the server's log says why") from None
 
     def close(self) -> None:
         """Close the connections."""
@@ -145,13 +170,25 @@ def open_store(place: str | Path) -> GradedStore:
     """
     try:
         engine = _engine(str(place))
-        EPISODES.metadata.create_all(engine)
+        _create_table(engine)
     except ImportError as error:
         raise StoreError(f"--store needs the package {error.name}: pip install 'etude[postgres]'") from None
     except (SQLAlchemyError, OSError) as error:
         advice = "give a path that can be written, a URL like postgresql://USER@HOST/NAME, or none"
         raise StoreError(f"the store of episodes cannot be opened ({_cause(error)}): {advice}") from None
     return GradedStore(engine)
+
+
+def _create_table(engine: Engine) -> None:
+    """Create the table and the index that earlier versions lacked. Raises SQLAlchemyError."""
+    for last in (False, True):
+        try:
+            EPISODES.metadata.create_all(engine)
+            OF_TOKEN.create(engine, checkfirst=True)
+            return
+        except (IntegrityError, ProgrammingError, OperationalError):  # another server created it in the same moment
+            if last:
+                raise
 
 
 def _engine(place: str) -> Engine:
@@ -164,6 +201,8 @@ def _engine(place: str) -> Engine:
         url = make_url(place)
     except ArgumentError:
         raise StoreError("--store is no URL of a database: give one like postgresql://USER@HOST/NAME") from None
+    if url.get_backend_name() not in ("postgres", "postgresql", "sqlite"):
+        raise StoreError(f"--store is a URL of {url.get_backend_name()!r}: give a path, or postgresql://USER@HOST/NAME")
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername=_POSTGRES)
     if url.get_backend_name() == "sqlite":
@@ -187,8 +226,9 @@ def _hash(token: str) -> str:
 
 
 def _storable(episode_id: str) -> str:
-    """Return an id, which a client may choose, as text that every database takes."""
-    return episode_id.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    """Return an id, which a client may choose, as text that every database takes: the index limits its length."""
+    text = episode_id.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    return text if len(text.encode()) <= MAX_ID else f"{text[:100]}#{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _cause(error: Exception) -> str:

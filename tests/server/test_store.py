@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from etude.client import connect
+from etude.environments.wire_values import LeftBehind
 from etude.errors import InfrastructureError, ServerInfrastructureError
 from etude.server.serving import serve
 from etude.server.store import open_store, store_of
@@ -160,6 +162,33 @@ def test_full_disk_is_named_and_the_episode_is_void_and_none_is_half_written(
     process.kill()
     store = open_store(copy / "episodes.sqlite")
     assert [store.find(name, token) is not None for name in ("stored", "void", "after")] == [True, False, True]
+def test_graded_episodes_are_in_the_store_alone_and_the_viewer_reads_them_there(light: Any, tmp_path: Path) -> None:
+    path, earlier = tmp_path / "episodes.sqlite", episodes_in_memory()
+    with light.serving(light.light_app(store=open_store(path))) as served, connect(served.url) as client:
+        for number in range(20):
+            client.reset(task_id="light-1", episode_id=f"graded-{number}")
+            client.step(light.SUBMIT)
+        client.reset(task_id="light-1", episode_id="not-graded")
+        client.reset(task_id="light-1", episode_id="running")
+        token = client.state().token or ""
+        assert len(episodes_in_memory()) == len(earlier) + 1  # the one that was not graded
+        names = {*(f"graded-{number}" for number in range(20)), "not-graded", "running"}
+        assert {row["episode"] for row in rows_of(served.url, token)} == names
+    with light.serving(light.light_app(store=open_store(path))) as served:
+        rows = rows_of(served.url, token)
+        assert [row["episode"] for row in rows] == [f"graded-{number}" for number in range(20)]
+        headers = {"X-Session-Tokens": token}
+        assert httpx.get(f"{served.url}/view/data/episodes/{rows[0]['id']}", headers=headers).status_code == 200
+        assert rows_of(served.url, OTHER) == []
+
+
+def episodes_in_memory() -> list[LeftBehind]:
+    return [thing for thing in gc.get_objects() if isinstance(thing, LeftBehind)]
+
+
+def rows_of(url: str, token: str) -> list[dict[str, Any]]:
+    answer = httpx.get(f"{url}/view/data/index", headers={"X-Session-Tokens": token})
+    return list(answer.json()["rows"])
 
 
 def test_store_replaces_an_episode_of_the_same_token_alone(tmp_path: Path) -> None:
@@ -170,6 +199,17 @@ def test_store_replaces_an_episode_of_the_same_token_alone(tmp_path: Path) -> No
     assert b'"value":0.5' in (store.find("one", OTHER) or b"")
     assert store.find("one", "") is None and store.find("two", TOKEN) is None
     store.close()
+
+
+def test_store_gains_the_index_of_tokens_that_an_earlier_version_lacked(tmp_path: Path) -> None:
+    path = tmp_path / "episodes.sqlite"
+    open_store(path).save(episode(), TOKEN)
+    with sqlite3.connect(path) as database:
+        database.execute("DROP INDEX etude_episodes_of_token")
+    assert open_store(path).ids_of(TOKEN) == ["one"]
+    with sqlite3.connect(path) as database:
+        names = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    assert "etude_episodes_of_token" in names
 
 
 @pytest.mark.parametrize("name", ["nul\0", "half \ud800", "'; DROP TABLE etude_episodes --", "x" * 10_000])
@@ -192,7 +232,9 @@ def test_table_fits_postgresql() -> None:
     assert "PRIMARY KEY (episode_id, token_sha256)" in statement
 
 
-@pytest.mark.parametrize("place", ["nonsense://x", "sqlite:////proc/nowhere/x.sqlite", "/proc/nowhere/x.sqlite", "://"])
+@pytest.mark.parametrize(
+    "place", ["nonsense://x", "mysql://x", "sqlite:////proc/nowhere/x.sqlite", "/proc/nowhere/x.sqlite", "://"]
+)
 def test_serve_prints_one_line_when_the_store_cannot_be_opened(place: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert serve(None, port=0, store=place) == 1
     error = capfd.readouterr().err.splitlines()[-1]
