@@ -12,14 +12,13 @@ from typing import Any
 import httpx
 from websockets.exceptions import ConnectionClosed
 
+from etude.benchmarks.chaos_parts.network import FaultyNetwork
+from etude.benchmarks.chaos_parts.raw_wire import RawWire, garbage
+from etude.benchmarks.chaos_parts.server_process import ServerProcess
 from etude.client import Client
 from etude.environments import agents
 from etude.errors import ConnectionLost, ServerError, ServerInfrastructureError
 from etude.models import Task
-
-from .network import FaultyNetwork
-from .raw_wire import RawWire, garbage
-from .server_process import ServerProcess
 
 
 @dataclass

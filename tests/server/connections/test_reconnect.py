@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
+from helpers.slow_sessions import SlowSession, slow_server
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as ws_connect
 
-from etude.benchmarks.chaos_parts.network import faulty_network
 from etude.client import RECONNECT_HEADER, SESSION_HEADER, connect
-from etude.errors import ConnectionLost, ServerFull
-from etude.models import Observation
+from etude.errors import ServerFull
 from etude.server.connections.answers import RecordedAnswers
 from etude.server.serving import serve
-
-
-class SlowSession:
-    """A light session whose turn with the text ``slow`` waits for ``go``."""
-
-    go = threading.Event()
-    started = threading.Event()
-
-    def __init__(self, light: Any, tasks: Any) -> None:
-        self._session = light.LightSession(tasks)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    async def step(self, action: Mapping[str, Any]) -> Observation:
-        if action["tool_calls"][0]["arguments"].get("text") == "slow":
-            self.started.set()
-            await asyncio.to_thread(self.go.wait, 60)
-        return await self._session.step(action)
-
-
-@contextmanager
-def slow_server(light: Any, **options: Any) -> Iterator[Any]:
-    tasks = light.task_set()
-    SlowSession.go.clear()
-    SlowSession.started.clear()
-    with light.serving(light.light_app(tasks, make_session=lambda: SlowSession(light, tasks), **options)) as served:
-        yield served
-        SlowSession.go.set()
 
 
 def opened(url: str, token: str = "") -> ClientConnection:
@@ -278,65 +244,6 @@ def test_session_of_plain_http_waits_for_no_socket(light: Any, served: Any) -> N
     httpx.post(
         f"{served.url}/mcp", json={**request, "method": "openenv/session/close", "params": {"session_id": session}}
     )
-
-
-def test_etudes_client_connects_again_by_itself(light: Any) -> None:
-    with slow_server(light) as served, faulty_network(served.url) as network, connect(network.url) as client:
-        client.reset(task_id="light-1")
-        assert client.step(light.say("answer-1")).messages[0].content == "ok\nanswer-1"
-        network.cut()
-        assert client.step(light.say("x")).messages[0].content == "ok\nanswer-1,x"
-        cutter = threading.Thread(target=lambda: (SlowSession.started.wait(30), network.cut(), SlowSession.go.set()))
-        cutter.start()
-        assert client.step(light.say("slow")).messages[0].content == "ok\nanswer-1,x,slow"
-        cutter.join()
-        network.cut()
-        last = client.step(light.SUBMIT)
-        assert (last.done, last.reward) == (True, 1.0)
-        assert client.state().step_count == 4
-        assert network.connections == 4
-
-
-def test_etudes_client_starts_its_first_episode_in_a_new_session_when_the_connection_drops(light: Any) -> None:
-    with light.serving(light.light_app()) as served, faulty_network(served.url) as network:
-        with connect(network.url) as client:
-            network.cut()
-            assert client.reset(task_id="light-1").prompt
-            assert client.step(light.say("a")).messages[0].content == "ok\na"
-        assert served.wait_until(lambda: served.sessions == 0)
-
-
-def test_etudes_client_gives_up_after_its_tries(light: Any) -> None:
-    with light.serving(light.light_app()) as served:
-        with faulty_network(served.url) as network:
-            client = connect(network.url, reconnect_tries=2)
-            client.reset()
-        with pytest.raises(ConnectionLost, match="and 2 tries to connect again failed"):
-            client.step(light.say("a"))
-        client.close()
-
-
-def test_etudes_client_says_when_its_session_is_gone(light: Any) -> None:
-    with light.serving(light.light_app(reconnect_s=0.05)) as served, faulty_network(served.url) as network:
-        client = connect(network.url)
-        client.reset()
-        network.cut()
-        assert served.wait_until(lambda: served.sessions == 0)
-        with pytest.raises(ConnectionLost, match="the server closed the session: no session"):
-            client.step(light.say("a"))
-        client.connect()
-        assert client.reset().prompt, "the same client starts another session"
-        client.close()
-
-
-def test_etudes_client_loses_its_session_when_it_may_not_connect_again(light: Any) -> None:
-    with light.serving(light.light_app()) as served, faulty_network(served.url) as network:
-        client = connect(network.url, reconnect_tries=0)
-        client.reset()
-        network.cut()
-        with pytest.raises(ConnectionLost, match="the server closed the session"):
-            client.step(light.say("a"))
-        client.close()
 
 
 def test_server_names_how_long_it_waits(light: Any) -> None:
