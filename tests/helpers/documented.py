@@ -14,6 +14,7 @@ class Documented:
 
     def __init__(self, app: Any) -> None:
         self.app = app
+        self.state = app.state
         self.missing: set[str] = set()
         self.paths: dict[str, dict[str, Any]] = app.openapi()["paths"]
         names = sorted(self.paths, key=lambda path: ("{" in path, path == "/{tool}", path))

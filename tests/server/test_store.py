@@ -162,6 +162,8 @@ def test_full_disk_is_named_and_the_episode_is_void_and_none_is_half_written(
     process.kill()
     store = open_store(copy / "episodes.sqlite")
     assert [store.find(name, token) is not None for name in ("stored", "void", "after")] == [True, False, True]
+
+
 def test_graded_episodes_are_in_the_store_alone_and_the_viewer_reads_them_there(light: Any, tmp_path: Path) -> None:
     path, earlier = tmp_path / "episodes.sqlite", episodes_in_memory()
     with light.serving(light.light_app(store=open_store(path))) as served, connect(served.url) as client:
