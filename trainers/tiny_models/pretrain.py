@@ -64,10 +64,12 @@ def make_base(
     short = [encode({**row, "tools": []}, chat, tokenizer) for row in first_rows]
     whole = [encode(row, chat, tokenizer) for row in rows[-sizes.steps * sizes.batch :]]
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    model: Any
     if start is None:
         model = make_model(sizes, tokenizer, seed).to(device)
     else:
-        model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32).to(device)
+        model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
+        model.to(device)
     losses = pretrain(model, short, whole, sizes, seed=seed, progress=progress)
     _save(model, tokenizer, losses, sizes, seed, folder)
     return Base(model, tokenizer, losses)
