@@ -200,7 +200,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="Folder of the packages, the tasks, the base and the runs.")
     parser.add_argument("--seeds", type=int, default=5, choices=sorted(T_95), help="Counted seeds of each arm.")
     parser.add_argument("--first", type=int, default=1, help="First seed to run; another process may run the others.")
-    parser.add_argument("--base", default="paths", choices=sorted(SIZES), help="Name of the base.")
+    parser.add_argument("--base", default="moved", choices=sorted(SIZES), help="Name of the base.")
     parser.add_argument("--only", choices=["tasks", "base"], help="Stop after the check of the tasks or the base.")
     parser.add_argument("--print", action="store_true", help="Only print the tables.")
     options = parser.parse_args()

@@ -56,9 +56,17 @@ def wrong_paths(path: str) -> list[str]:
 
 
 def dialogues(
-    cases: Sequence[Case], count: int, *, skill: float = 0.99, known: float = KNOWN, seed: int = 0
+    cases: Sequence[Case],
+    count: int,
+    *,
+    skill: float = 0.99,
+    known: float = KNOWN,
+    moved: float = 0.0,
+    seed: int = 0,
 ) -> Iterator[Row]:
     """Yield ``count`` dialogues; ``skill`` is the share of hints that are followed, ``known`` that of right guesses.
+
+    moved: share of dialogues whose folder and module have names of functions, so that paths must be copied.
 
     The same arguments give the same rows.
     """
@@ -68,6 +76,10 @@ def dialogues(
             case = rng.choice(cases)
             if rng.random() < RENAMED:
                 case = renamed(case, rng.choice(cases))
+            if moved and rng.random() < moved:
+                folder, module = (rng.choice(cases).function for _ in range(2))
+                version = case.package.partition(" ")[2]
+                case = replace(case, package=f"{folder} {version}", path=f"{folder}/{module}.py")
             yield runner.run(_dialogue(case, skill, known, rng))
 
 

@@ -66,14 +66,19 @@ SIZES = {
     "paths": _WORDS.model_copy(
         update={"dialogues": 8_800, "copying": 0, "reading": 300, "steps": 500, "learning_rate": 2e-3}
     ),
+    "moved": _WORDS.model_copy(
+        update={"dialogues": 12_000, "copying": 0, "reading": 500, "steps": 500, "learning_rate": 2e-3}
+    ),
 }
 """Sizes of the bases, in the order in which they were made (RESULTS_REAL.md). The dialogues of the first four were
 about eleven packages, and tests in them had ten endings; the others have the dialogues that ``real_dialogues`` makes
-now, but functions have docstrings in those of ``docstrings`` and ``paths`` alone. ``deep`` was not finished."""
-STARTS = {"docstrings": "wide", "paths": "docstrings"}
+now, but functions have docstrings in those of the last three alone. ``deep`` was not finished."""
+STARTS = {"docstrings": "wide", "paths": "docstrings", "moved": "paths"}
 """Bases that are another base, trained further."""
 KNOWN = 0.8
-"""Share of right paths without a hint in the dialogues of ``paths``."""
+"""Share of right paths without a hint in the dialogues of ``paths`` and ``moved``."""
+MOVED = 0.8
+"""Share of dialogues of ``moved`` whose module is at a path that no package has."""
 TEMPERATURE = 0.5
 """Sampling temperature of training and of evaluations."""
 _TEST = re.compile(r"- `(?:[^`]*::)?test_(\w+?)(?:\[[^`]*)?`")
@@ -187,8 +192,9 @@ class Real:
     def dialogues(self, sizes: Sizes) -> Iterable[Mapping[str, Any]]:
         name = next((name for name in STARTS if SIZES[name] == sizes), "")
         cases = real_code.cases(self.folder / "packages", docstrings=name in STARTS)
-        known, seed = (KNOWN, 1) if name == "paths" else (real_dialogues.KNOWN, 0)
-        return real_dialogues.dialogues(cases, sizes.dialogues, skill=sizes.skill, known=known, seed=seed)
+        known = real_dialogues.KNOWN if name in ("", "docstrings") else KNOWN
+        moved, seed = {"paths": (0.0, 1), "moved": (MOVED, 2)}.get(name, (0.0, 0))
+        return real_dialogues.dialogues(cases, sizes.dialogues, skill=sizes.skill, known=known, moved=moved, seed=seed)
 
     def right_hints(self, task_ids: Sequence[str]) -> dict[str, str]:
         """Return the environment's hint after an edit without the module's folder, by the task's prompt."""
