@@ -36,8 +36,11 @@ from etude.research.error_turns.worlds.world import World
 from etude.research.muon_rl.compare import T_95, Measure, Row, final, interval, over_run, paired, share
 from etude.research.muon_rl.compare import table_head as head
 from etude.research.muon_rl.compare import table_row as line
+from etude.trainers.tiny_models.pretrain import is_made
 
 ARMS = ("grpo_sparse", "distill", "sparse_tenth")
+BASES = Path(__file__).parent / "results" / "bases"
+"""Bases that are part of the results; they are not made again."""
 RATE = 3e-4
 """Learning rate of all arms."""
 MEASURES: dict[str, Measure] = {
@@ -68,7 +71,8 @@ def make_runs(rows: list[Row], options: argparse.Namespace) -> None:
         return
     played = world(options.work)
     os.environ.setdefault("MAX_CONCURRENT_ENVS", str(4 * played.held))
-    base = base_models.base(played, options.base, options.work / "bases")
+    stored = is_made(BASES / options.base, SIZES[options.base], base_models.SEED)
+    base = base_models.base(played, options.base, BASES if stored else options.work / "bases")
     torch.set_num_threads(1)
     digest = base_models.digest(base)
     check_same_setup([row for row in rows if row["arm"] in ARMS], {options.base: digest}, played.updates)
