@@ -192,11 +192,12 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn's server, which may let episodes end before it stops, and takes connections from a front.
 
-    ``drain_s``: seconds that running episodes get after ``stop``.
+    ``drain_s``: seconds that running episodes get after ``stop``. An application without ``sessions`` (``etude view``)
+    plays none, and stops at once.
     """
 
     def __init__(
-        self, config: uvicorn.Config, sessions: SessionServer, drain_s: float, connections: Connections | None
+        self, config: uvicorn.Config, sessions: SessionServer | None, drain_s: float, connections: Connections | None
     ):
         super().__init__(config)
         self._sessions, self._drain_s, self._connections = sessions, drain_s, connections
@@ -204,7 +205,8 @@ class Server(uvicorn.Server):
 
     def stop(self) -> None:
         """Stop after the drain; a second call stops at once. Safe in a signal handler."""
-        self._sessions.admission.draining = True
+        if self._sessions is not None:
+            self._sessions.admission.draining = True
         if self._deadline is not None or not self._drain_s:
             self.should_exit = True
         self._deadline = time.monotonic() + self._drain_s
@@ -224,8 +226,9 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to stop now; uvicorn asks ten times a second."""
-        if self._deadline is not None and (not self._sessions.playing or time.monotonic() > self._deadline):
-            self.should_exit = True
+        if self._deadline is not None:
+            plays = self._sessions is not None and self._sessions.playing
+            self.should_exit |= not plays or time.monotonic() > self._deadline
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -258,7 +261,7 @@ def uvicorn_server(
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    return Server(config, app.state.sessions, drain_s, connections)
+    return Server(config, getattr(app.state, "sessions", None), drain_s, connections)
 
 
 def _reduce_collections() -> None:
