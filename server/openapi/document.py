@@ -19,8 +19,13 @@ REFUSALS = {
     400: ("NotHttp", "The request is not valid HTTP, or its body is not JSON.", "There was an error parsing the body"),
     401: ("NoKey", "The server has a key, and the request does not carry it.", "this server needs its API key"),
     403: ("OtherSite", "A page of another site sent the request.", "pages of other sites may not use this server"),
+    410: ("SessionGone", "The process of the session has ended (`--workers`, `--replica`).", "reset in a new session"),
     413: ("TooLong", "The body has too many bytes or JSON values.", "the request body is over 16777216 bytes"),
-    421: ("OtherName", "The request is addressed to a name that is not the server's.", "this server is not called 'x'"),
+    421: (
+        "OtherPlace",
+        "The request is for another host name, or for a session of the replica in `X-Etude-Replica`.",
+        "this server is not called 'x'",
+    ),
     429: ("TooOften", "The client asks too often, or has all its sessions open (`Retry-After`).", "try again in 0.1 s"),
     500: ("Failed", "An unforeseen failure; the log has its cause.", "internal error"),
 }

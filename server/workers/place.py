@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+import secrets
 from typing import NamedTuple
 
 REPLICA = re.compile(r"[A-Za-z0-9-]{1,63}")
@@ -19,7 +19,7 @@ class Place(NamedTuple):
     worker: int = 0
     """Number of the worker, from 1; 0 for a server without workers."""
     start: str = ""
-    """Time of the worker's start, because a worker that was started again has none of the earlier sessions."""
+    """Random name of the worker's start, because a worker that was started again has none of the earlier sessions."""
 
     @property
     def prefix(self) -> str:
@@ -35,7 +35,7 @@ def new_place(replica: str = "", worker: int = 0) -> Place:
     """Return the place of a process that starts now. Raises ValueError for a replica's name that is not usable."""
     if replica and not REPLICA.fullmatch(replica):
         raise ValueError(f"--replica is {replica!r}: give letters, digits and hyphens, at most 63")
-    return Place(replica, worker, f"{time.time_ns() // 1000:x}") if replica or worker else Place()
+    return Place(replica, worker, secrets.token_hex(6)) if replica or worker else Place()
 
 
 def place_in(token: str) -> Place | None:

@@ -110,16 +110,16 @@ def stop(address: str) -> None:
 def test_serve_checks_names_on_loopback_addresses_unless_it_is_given_others(
     monkeypatch: pytest.MonkeyPatch, host: str, options: list[str] | None, variable: str, names: list[str]
 ) -> None:
-    from etude.server import serving
+    from etude.server.workers import settings
 
     chosen: list[list[str]] = []
-    original = serving.create_app
+    original = settings.create_app
 
     def create_app(*arguments: Any, **named: Any) -> Any:
         chosen.append(HostNames(named["hosts"]).names)
         return original(*arguments, **named)
 
-    monkeypatch.setattr(serving, "create_app", create_app)
+    monkeypatch.setattr(settings, "create_app", create_app)
     monkeypatch.setenv("ETUDE_ALLOWED_HOSTS", variable)
     with suppress(Stopped):
         assert serve(None, host, 0, environment="drill", allowed_hosts=options, ready=stop) == 0

@@ -71,6 +71,7 @@ def test_rollout_modules_load_no_framework() -> None:
     loaded = set(ast.literal_eval(done.stdout))
     assert loaded <= {
         "etude.client",
+        "etude.client_socket",
         "etude.errors",
         "etude.loop_thread",
         "etude.models",
