@@ -27,6 +27,8 @@ FIRST_DELAY_S, MAX_DELAY_S = 0.2, 5.0
 """Seconds before the second try to connect again, which double with each further one, and their limit."""
 _NUMBERED = ("reset", "step")
 _TAKEN_OVER = 4001
+_FINAL = (410, 421)
+"""Answers to a connection after which no other try can succeed: the session has ended, or is on another replica."""
 
 
 class SessionSocket:
@@ -151,7 +153,7 @@ class SessionSocket:
 
         Before the client knows a token it has no episode, and a first reset starts in a new session.
         """
-        from websockets.exceptions import WebSocketException
+        from websockets.exceptions import InvalidStatus, WebSocketException
 
         close = getattr(cause, "rcvd", None)
         is_first = not self.token and frame["type"] == "reset"
@@ -162,13 +164,17 @@ class SessionSocket:
                 await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # clients of one server do not all come at once
                 try:
                     await self.open()
+                except InvalidStatus as error:
+                    why = f", and answered with status {error.response.status_code}: {_detail(error.response.body)}"
+                    if error.response.status_code in _FINAL:
+                        break
                 except (OSError, TimeoutError, WebSocketException) as error:
                     why = f", and {self._tries} tries to connect again failed ({error or type(error).__name__})"
-                    continue
-                self.reconnects += 1
-                if is_first:
-                    self._number = frame["id"] = 1
-                return
+                else:
+                    self.reconnects += 1
+                    if is_first:
+                        self._number = frame["id"] = 1
+                    return
         self.token = ""
         raise ConnectionLost(f"the server closed the session ({cause}){why}") from cause
 
@@ -182,6 +188,14 @@ def notice_vanished_peer(connection: Any) -> None:
         for option, value in KEEPALIVE.items():
             if hasattr(socket, option):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _detail(body: bytes | None) -> str:
+    """Return the reason in a refusal's body."""
+    try:
+        return str(json.loads(body or b"")["detail"])
+    except (ValueError, KeyError, TypeError):
+        return "no reason was given"
 
 
 def _seconds(text: str | None) -> float | None:

@@ -10,13 +10,14 @@ from http.cookies import CookieError, SimpleCookie
 
 import h11
 
+from ... import client
 from .place import Place, place_in
 
 MAX_HEAD = 64 << 10
 """Bytes of the longest request head."""
 MAX_ROUTED_BODY = 17 << 20
 """Bytes of the longest body that is read before the connection is handed over."""
-SESSION_HEADER = "x-etude-session"
+SESSION_HEADER = client.SESSION_HEADER.lower()
 """Header of a WebSocket that connects again: the token of its session."""
 NEAR_HEADER = "x-etude-near"
 """Header of a new WebSocket that shall open in the process of another session: the token of that one."""

@@ -63,6 +63,9 @@ class Totals:
         workers = self._pool.serving
         answers = await asyncio.gather(*(self._ask(worker, request.data) for worker in workers))
         received = {worker: answer for worker, answer in zip(workers, answers, strict=True) if answer is not None}
+        refused = next((answer for answer in received.values() if answer.status not in (200, 503)), None)
+        if refused is not None and not request.path.startswith(_VIEW):
+            return refused  # such as a missing key, or another host name
         if request.path == "/healthz":
             state = {
                 "status": "ok" if received else "no worker answers",
@@ -76,9 +79,6 @@ class Totals:
             return _readiness([json.loads(answer.body) for answer in received.values()])
         if request.path.startswith(_VIEW):
             return _view(request.path, list(received.values()))
-        for answer in received.values():
-            if answer.status != 200:  # such as a missing key
-                return answer
         self._last |= {worker: answer.body for worker, answer in received.items()}
         content_type = next(iter(received.values())).content_type
         return Answer(200, content_type, add_up([answer.body for answer in received.values()], self._ended))

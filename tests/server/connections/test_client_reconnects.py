@@ -11,6 +11,7 @@ from helpers.slow_sessions import SlowSession, slow_server
 from etude.benchmarks.chaos_parts.network import faulty_network
 from etude.client import connect
 from etude.errors import ConnectionLost
+from etude.server.workers.place import Place
 
 
 def test_etudes_client_connects_again_by_itself(light: Any) -> None:
@@ -59,6 +60,28 @@ def test_etudes_client_says_when_its_session_is_gone(light: Any) -> None:
             client.step(light.say("a"))
         client.connect()
         assert client.reset().prompt, "the same client starts another session"
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        (Place("blue", 1, "29"), "410: this session ended with its process"),
+        (Place("green", 1, "2a"), "421: this session is on worker 1 of replica green"),
+    ],
+)
+def test_etudes_client_says_at_once_when_its_session_is_in_another_process(
+    light: Any, place: Place, reason: str
+) -> None:
+    application = light.light_app(place=Place("blue", 1, "2a"))
+    with light.serving(application) as served, faulty_network(served.url) as network:
+        client = connect(network.url)
+        client.reset()
+        client._client._socket.token = f"{place.prefix}x"
+        network.cut()
+        with pytest.raises(ConnectionLost, match=reason):
+            client.step(light.say("a"))
+        assert network.connections == 2, "it tried once"
         client.close()
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from typing import Any
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from etude.server.admission import Admission, ServerLimits
 from etude.server.metrics import Metrics
-from etude.server.workers.totals import add_up
+from etude.server.workers.request_head import RequestHead
+from etude.server.workers.totals import Answer, Totals, add_up
 
 
 def worker(sessions: int, resets: int, reward: float) -> Metrics:
@@ -44,3 +50,21 @@ def test_counters_keep_what_an_ended_worker_counted_and_gauges_do_not() -> None:
     total = values(add_up([worker(1, 2, 0.0).text()], [ended]))
     assert total["etude_calls_total|reset|ok"] == 9 and total["etude_reward_count"] == 2
     assert total["etude_sessions"] == 1 and total["etude_slots|execution"] == 4
+
+
+class Refusing:
+    """Stands for a pool whose two workers refuse every request."""
+
+    serving = ("one", "two")
+    restarts = 0
+    refusal = Answer(421, "application/json", b'{"detail": "this server is not called x"}')
+
+    async def hand_over(self, worker: str, request: RequestHead, connection: socket.socket, client: str) -> bool:
+        connection.sendall(self.refusal.encoded())
+        return True
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])
+def test_refusal_of_the_workers_is_the_answer(path: str) -> None:
+    pool: Any = Refusing()
+    assert asyncio.run(Totals(pool).answer(RequestHead(b"", "GET", path))) == Refusing.refusal
