@@ -190,7 +190,7 @@ def notice_vanished_peer(connection: Any) -> None:
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _detail(body: bytes | None) -> str:
+def _detail(body: bytes | bytearray | None) -> str:
     """Return the reason in a refusal's body."""
     try:
         return str(json.loads(body or b"")["detail"])

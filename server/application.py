@@ -23,7 +23,7 @@ from ..models import DEFAULT_ENVIRONMENT
 from ..monitors.agentic import Judge
 from .access import ANY, Access, HostNames, Rates, RateSettings, check_key, names_from_environment
 from .admission import Admission, ClientBusy, ServerBusy, ServerLimits
-from .connections import RECONNECT_S, RECONNECT_VARIABLE, Lines, reconnect_seconds
+from .connections import RECONNECT_S, Lines, reconnect_seconds
 from .guard import MAX_BODY, Guard
 from .metrics import Metrics
 from .openapi import describe
@@ -168,7 +168,6 @@ def app_from_environment() -> FastAPI:
     faults, api_key = os.environ.get("ETUDE_FAULTS", ""), os.environ.get(KEY_VARIABLE, "")
     store = store_of(os.environ.get("ETUDE_STORE", ""))
     hosts, rates = names_from_environment(), RateSettings.read()
-    seconds = reconnect_seconds(os.environ.get(RECONNECT_VARIABLE, ""))
     return create_app(
         tasks,
         environment=environment,
@@ -177,7 +176,7 @@ def app_from_environment() -> FastAPI:
         hosts=hosts,
         rates=rates,
         store=store,
-        reconnect_s=seconds,
+        reconnect_s=reconnect_seconds(),
     )
 
 

@@ -27,7 +27,7 @@ from ..client_socket import KEEPALIVE
 from ..environments.openenv import PenaltySettings
 from .access import RateSettings, names_from_environment
 from .admission import ServerLimits
-from .connections import RECONNECT_VARIABLE, reconnect_seconds
+from .connections import read_seconds, reconnect_seconds
 from .connections.protocol import SteadyProtocol
 from .guard import MAX_BODY
 from .log_lines import configure
@@ -36,7 +36,7 @@ from .workers.front import run_front
 from .workers.handover import Report
 from .workers.place import Place, new_place
 from .workers.pool import Pool
-from .workers.settings import SETTING_ERRORS, ServerSettings, read_seconds, read_workers
+from .workers.settings import SETTING_ERRORS, ServerSettings, read_workers
 from .workers.worker import Connections
 
 log = logging.getLogger(__name__)
@@ -105,13 +105,11 @@ def serve(
                 penalty=penalty,
                 hosts=names_from_environment(allowed_hosts, loopback=ip_address(listener.getsockname()[0]).is_loopback),
                 rates=RateSettings.read(**(rates or {})),
-                reconnect_s=reconnect_seconds(
-                    os.environ.get(RECONNECT_VARIABLE, "") if reconnect_s is None else str(reconnect_s)
-                ),
+                reconnect_s=reconnect_seconds(reconnect_s),
                 log_format=log_format or os.environ.get("ETUDE_LOG") or "text",
                 store=store or os.environ.get("ETUDE_STORE", ""),
                 replica=os.environ.get("ETUDE_REPLICA", "") if replica is None else replica,
-                drain_s=read_seconds("ETUDE_DRAIN") if drain_s is None else drain_s,
+                drain_s=read_seconds("ETUDE_DRAIN", 0.0, "or more", drain_s),
                 workers=read_workers() if workers is None else workers,
             )
             configure(settings.log_format, (os.environ.get(KEY_VARIABLE, ""),))

@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 from .lines import RECONNECT_S as RECONNECT_S
-from .lines import RECONNECT_VARIABLE as RECONNECT_VARIABLE
 from .lines import Lines as Lines
+from .lines import read_seconds as read_seconds
 from .lines import reconnect_seconds as reconnect_seconds
 from .socket import Socket as Socket
 from .socket import error_frame as error_frame

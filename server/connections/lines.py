@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import math
+import os
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -16,7 +17,6 @@ from .socket import Socket, error_frame
 
 RECONNECT_S = 60.0
 """Seconds that a session is kept after its socket was lost, by default."""
-RECONNECT_VARIABLE = "ETUDE_RECONNECT"
 _GONE = (
     "no session with this token is here: it has ended, waited too long for its client, or the server was restarted; "
     "reset in a new session"
@@ -73,12 +73,21 @@ class Lines:
         return matches[0] if matches else None
 
 
-def reconnect_seconds(text: str) -> float:
-    """Return the seconds that ETUDE_RECONNECT names, RECONNECT_S for ''. Raises ValueError."""
+def read_seconds(variable: str, default: float, none: str, chosen: float | None = None) -> float:
+    """Return the chosen seconds, else those in an environment variable, else the default. Raises ValueError.
+
+    none: what 0 means, for the error.
+    """
+    text = os.environ.get(variable, "") if chosen is None else str(chosen)
     try:
-        seconds = float(text or RECONNECT_S)
+        seconds = float(text or default)
     except ValueError:
         seconds = -1.0
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"{RECONNECT_VARIABLE} is {text!r}: give a number of seconds, 0 to keep no session")
+        raise ValueError(f"{variable} is {text!r}: give a number of seconds, 0 {none}")
     return seconds
+
+
+def reconnect_seconds(chosen: float | None = None) -> float:
+    """Return the chosen seconds, else those in ETUDE_RECONNECT, else RECONNECT_S. Raises ValueError."""
+    return read_seconds("ETUDE_RECONNECT", RECONNECT_S, "to keep no session", chosen)

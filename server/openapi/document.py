@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from ..workers.request_head import COOKIE
 from .operation import JSON, Operation
 from .operations import EXTRA_MODELS, OPERATIONS, TAGS
 
@@ -36,7 +37,7 @@ _SECURITY = {
     "token": {"type": "http", "scheme": "bearer", "description": "Token of a session, from its `state`."},
 }
 _COOKIE = {
-    "name": "etude_session",
+    "name": COOKIE,
     "in": "cookie",
     "required": False,
     "description": "Cookie of a session, from `/seed_session` or any later answer.",

@@ -15,7 +15,8 @@ from starlette.types import Scope
 from ...environments.wire_values import plain
 from ...errors import SessionError
 from ..sessions import SessionServer
-from .rest_session import COOKIE, PlayedAsCall, RestFace
+from ..workers.request_head import COOKIE
+from .rest_session import PlayedAsCall, RestFace
 
 NO_CALL = 'session: the body must be a call, {"name": ..., "arguments": ...}'
 TAGS: list[str | Enum] = ["REST session"]

@@ -36,7 +36,6 @@ from .responses import last_text, reply
 
 log = logging.getLogger(__name__)
 
-COOKIE = "etude_session"
 MAX_FINISHED = 4096
 """Ended sessions whose rows and replies are stored."""
 MAX_BYTES = 64 << 20

@@ -22,6 +22,7 @@ SESSION_HEADER = client.SESSION_HEADER.lower()
 NEAR_HEADER = "x-etude-near"
 """Header of a new WebSocket that shall open in the process of another session: the token of that one."""
 COOKIE = "etude_session"
+"""Cookie of a session over plain HTTP."""
 _BLOCK = 64 << 10
 _OPENING = frozenset(("/seed_session", "/mcp", "/ws"))
 

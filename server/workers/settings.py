@@ -84,18 +84,6 @@ class ServerSettings:
         )
 
 
-def read_seconds(variable: str) -> float:
-    """Return the seconds in an environment variable, 0 when it is not set. Raises ValueError."""
-    text = os.environ.get(variable, "") or "0"
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{variable} is {text!r}: give a number of seconds, 0 or more")
-    return seconds
-
-
 def read_workers() -> int:
     """Return the number in ETUDE_WORKERS, 0 when it is not set. Raises ValueError."""
     text = os.environ.get("ETUDE_WORKERS", "") or "0"

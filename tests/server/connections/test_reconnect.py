@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 from typing import Any
 
@@ -259,3 +260,13 @@ def test_serve_prints_one_line_when_the_time_to_reconnect_is_no_number(
     assert serve(None, port=0) == 1
     expected = f"error: ETUDE_RECONNECT is {value!r}: give a number of seconds, 0 to keep no session\n"
     assert capfd.readouterr().err == expected
+
+
+@pytest.mark.parametrize("option", ["reconnect_s", "drain_s"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+def test_serve_prints_one_line_when_a_chosen_time_is_no_number_of_seconds(
+    option: str, value: float, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert serve(None, port=0, **{option: value}) == 1
+    error = capfd.readouterr().err
+    assert f"is '{value}': give a number of seconds, 0 " in error and error.count("\n") == 1

@@ -25,8 +25,8 @@ from etude.models import Episode, SandboxReport
 from etude.server import application
 from etude.server.app import create_app
 from etude.server.routes import rest_session as rest
-from etude.server.routes.rest_session import COOKIE
 from etude.server.sessions import Archive
+from etude.server.workers.request_head import COOKIE
 
 INPUT = {"input": [{"role": "user", "content": "Say the answer of exercise 1."}]}
 ROW = {"task_id": "light-1", "responses_create_params": INPUT, "agent_ref": {"name": "any"}}
