@@ -49,7 +49,6 @@ class SessionSocket:
         through_proxy: bool,
     ) -> None:
         self.address = address
-        self.reconnects = 0
         self.token = ""
         self._headers = dict(headers)
         self._connect_timeout_s = connect_timeout_s
@@ -171,7 +170,6 @@ class SessionSocket:
                 except (OSError, TimeoutError, WebSocketException) as error:
                     why = f", and {self._tries} tries to connect again failed ({error or type(error).__name__})"
                 else:
-                    self.reconnects += 1
                     if is_first:
                         self._number = frame["id"] = 1
                     return
