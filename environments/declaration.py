@@ -148,6 +148,10 @@ class Environment(ABC):
                 raise UnknownName(did_you_mean("tool", str(name), registered))
         return [name for name in registered if names is None or name in names]
 
+    async def prepare(self, task: Task) -> None:
+        """Make what the first reset to a task would make; by default there is nothing. Raises as ``open_world``."""
+        return
+
     async def open_world(self, task: Task, tools: list[str]) -> Opening:
         """Prepare the world of an episode at its start, and return what its agent is shown.
 

@@ -27,6 +27,7 @@ from .connections import RECONNECT_S, Lines, reconnect_seconds
 from .guard import MAX_BODY, Guard
 from .metrics import Metrics
 from .openapi import describe
+from .preparation import Preparation, read_prepare
 from .routes.operations import add_operations_routes
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
@@ -62,6 +63,7 @@ def create_app(
     rates: RateSettings | None = None,
     store: GradedStore | None = None,
     place: Place = Place(),
+    prepare: int = 0,
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
@@ -75,7 +77,8 @@ def create_app(
     that may lower rewards; then LLMError is raised where it cannot be asked at all. api_key: key that every request
     needs (see ``access``); none by default. hosts: names that requests may be addressed to; default: any. rates: how
     often a client may ask; default: no limit. store: where graded episodes are written; it is closed with the
-    application. place: this process among workers and replicas (see ``workers``).
+    application. place: this process among workers and replicas (see ``workers``). prepare: number of tasks whose
+    workspaces are made before the server says that it is ready.
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
@@ -109,11 +112,14 @@ def create_app(
     server = SessionServer(make, admission=admission, http_idle_s=http_idle_s, place=place)
     lines = Lines(reconnect_s)
     metrics.watch_lines(lambda: lines.waiting)
+    preparation = Preparation(task_set, row_session, prepare)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await server.start()
+        preparation.start()
         yield
+        await preparation.stop()
         await lines.stop()
         await server.stop()
         await asyncio.to_thread(remove_leftovers)
@@ -141,7 +147,7 @@ def create_app(
         app.add_exception_handler(error_type, _answer_with(status))
     app.add_exception_handler(WrongPlace, lambda request, error: error.answer())
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive, store)
-    add_operations_routes(app, task_set, server, metrics)
+    add_operations_routes(app, task_set, server, metrics, preparation)
     add_web_page(app, task_set)
     add_view_routes(app, server, archive, store)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
@@ -160,7 +166,7 @@ def app_from_environment() -> FastAPI:
     ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
     ETUDE_SANDBOX: sandbox. ETUDE_API_KEY: key that every request needs. ETUDE_STORE: store of graded episodes.
     ETUDE_ALLOWED_HOSTS: names that requests may be addressed to. ETUDE_RECONNECT: seconds that a session waits for its
-    client. The limits have variables too (see ``admission`` and ``access``).
+    client. ETUDE_PREPARE: number of tasks to prepare. The limits have variables too (see ``admission`` and ``access``).
     """
     folder = os.environ.get("ETUDE_TASKS", "")
     environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
@@ -177,6 +183,7 @@ def app_from_environment() -> FastAPI:
         rates=rates,
         store=store,
         reconnect_s=reconnect_seconds(),
+        prepare=read_prepare(),
     )
 
 

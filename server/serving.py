@@ -31,6 +31,7 @@ from .connections import read_seconds, reconnect_seconds
 from .connections.protocol import SteadyProtocol
 from .guard import MAX_BODY
 from .log_lines import configure
+from .preparation import read_prepare
 from .sessions import SessionServer
 from .workers.front import run_front
 from .workers.handover import Report
@@ -73,6 +74,7 @@ def serve(
     workers: int | None = None,
     replica: str | None = None,
     drain_s: float | None = None,
+    prepare: int | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
@@ -85,7 +87,8 @@ def serve(
     to; default ETUDE_ALLOWED_HOSTS, else none on a loopback address and any elsewhere. reconnect_s: default
     ETUDE_RECONNECT, else 60. workers: processes that play sessions, 0: this one; default ETUDE_WORKERS, else 0.
     replica: name of this server among those behind a balancer; default ETUDE_REPLICA, else none. drain_s: seconds that
-    running episodes get to end after the first signal; default ETUDE_DRAIN, else 0. The API key is in ETUDE_API_KEY.
+    running episodes get to end after the first signal; default ETUDE_DRAIN, else 0. prepare: tasks to make workspaces
+    of before the server says that it is ready; default ETUDE_PREPARE, else 0. The API key is in ETUDE_API_KEY.
     The other arguments are those of ``create_app``.
     """
     try:
@@ -111,6 +114,7 @@ def serve(
                 replica=os.environ.get("ETUDE_REPLICA", "") if replica is None else replica,
                 drain_s=read_seconds("ETUDE_DRAIN", 0.0, "or more", drain_s),
                 workers=read_workers() if workers is None else workers,
+                prepare=read_prepare(prepare),
             )
             configure(settings.log_format, (os.environ.get(KEY_VARIABLE, ""),))
             place = new_place(settings.replica)

@@ -134,6 +134,15 @@ def serve(
             help="Let episodes end for SECONDS after SIGTERM.",
         ),
     ] = 0.0,
+    prepare: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            envvar="ETUDE_PREPARE",
+            help="Make the workspaces of the first N tasks before /readyz answers 200.",
+        ),
+    ] = 0,
     log: Annotated[
         str, typer.Option(envvar="ETUDE_LOG", help="Log to stderr as text (problems alone) or json (every call).")
     ] = "text",
@@ -167,6 +176,7 @@ def serve(
         workers=workers,
         replica=replica or "",
         drain_s=drain,
+        prepare=prepare,
     )
     raise typer.Exit(code)
 

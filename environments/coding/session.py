@@ -98,6 +98,10 @@ class CodingSession(BaseSession):
         opening = Opening(prompt(task, names), schemas(names, self._limits.timeout_s), WORKSPACE)
         return with_give_up(opening, task)
 
+    async def prepare(self, task: Task) -> None:
+        """Make the task's Snapshot and trees in the cache."""
+        await _in_own_thread(partial(_prepare, task, self._tasks.blobs))
+
     async def open_world(self, task: Task, tools: list[str]) -> Opening:
         """Open a sandbox with the task's workspace; the sandbox of the same workspace is used again."""
         self._materials = trees = await _in_own_thread(partial(_prepare, task, self._tasks.blobs))

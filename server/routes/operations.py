@@ -7,10 +7,13 @@ from fastapi.responses import JSONResponse
 
 from ...environments.tasks.task_set import Tasks
 from ..metrics import CONTENT_TYPE, Metrics
+from ..preparation import Preparation
 from ..sessions import SessionServer
 
 
-def add_operations_routes(app: FastAPI, tasks: Tasks, server: SessionServer, metrics: Metrics) -> None:
+def add_operations_routes(
+    app: FastAPI, tasks: Tasks, server: SessionServer, metrics: Metrics, preparation: Preparation
+) -> None:
     """Add ``/healthz``, ``/readyz`` and ``/metrics``."""
 
     @app.get("/healthz", tags=["Server"], summary="Answer while the process runs")
@@ -21,11 +24,11 @@ def add_operations_routes(app: FastAPI, tasks: Tasks, server: SessionServer, met
         "/readyz",
         tags=["Server"],
         summary="Answer 200 while new episodes can start",
-        responses={503: {"description": "No tasks, every session in use, or the server is stopping"}},
+        responses={503: {"description": "No tasks, tasks being prepared, every session in use, or stopping"}},
     )
     async def readyz() -> Response:
         number = sum(tasks.size(split) for split in tasks.list_splits())
-        reason = server.why_not_ready() or ("" if number else "no tasks")
+        reason = server.why_not_ready() or preparation.reason or ("" if number else "no tasks")
         body = {
             "ready": not reason,
             "reason": reason,

@@ -62,6 +62,8 @@ class ServerSettings:
     """Seconds that running episodes get to end when the server stops."""
     workers: int
     """Processes that play sessions; 0 for the server's own."""
+    prepare: int
+    """Tasks whose workspaces are made before the server says that it is ready."""
 
     def application(self, place: Place) -> FastAPI:
         """Return the application of the process at a place. Raises SETTING_ERRORS."""
@@ -81,6 +83,7 @@ class ServerSettings:
             store=store_of(self.store),
             reconnect_s=self.reconnect_s,
             place=place,
+            prepare=self.prepare,
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +57,25 @@ def solve(task: Task, reset: Any, step: Any) -> tuple[bool, float]:
         assert action is not None
         seen = step(action)
     return seen["done"], seen["reward"]
+
+
+def test_prepared_task_has_its_workspaces_before_its_first_reset(
+    tasks: TaskSet, light: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from etude.environments.tasks import task_trees
+    from etude.server.app import create_app
+
+    monkeypatch.setattr(task_trees, "_materials", OrderedDict())
+    made: list[str] = []
+    make = task_trees.make_workspace
+    monkeypatch.setattr(task_trees, "make_workspace", lambda *a, **k: (made.append("tree"), make(*a, **k))[1])
+    with light.serving(create_app(tasks, prepare=len(tasks))) as running:
+        while httpx.get(f"{running.url}/readyz").status_code != 200:
+            time.sleep(0.05)
+        assert len(made) == 2 * len(tasks)  # the agent's tree and the one for grading
+        with connect(running.url) as client:
+            assert all(client.reset(task_id=task.task_id).prompt for task in tasks)
+    assert len(made) == 2 * len(tasks)
 
 
 def test_etudes_client_solves_a_task(served: Any, tasks: TaskSet) -> None:
