@@ -20,14 +20,30 @@ from .table import OURS, Result, Times, markdown, plot
 DOCKER = "docker"
 FILE = 10_000
 """Bytes of a file of the workspace."""
+MODULE = "def add(a, b):\n    return a - b\n"
+TEST = """import unittest
+
+from bench_sum import add
+
+
+class TestAdd(unittest.TestCase):
+    def test_add(self):
+        for a in range(100):
+            self.assertEqual(add(a, 2), 2 + a)
+"""
 
 
 def make_tree(folder: Path, files: int) -> Path:
-    """Write a workspace of random files, owned by the sandbox user if this process is root, and return its folder."""
+    """Write a workspace of random files, and a module with a wrong line and its tests; return its folder.
+
+    The sandbox user owns it if this process is root.
+    """
     for number in range(files):
         path = folder / f"folder{number % 20}" / f"file{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(os.urandom(FILE))
+    (folder / "bench_sum.py").write_text(MODULE)
+    (folder / "bench_test_sum.py").write_text(TEST)
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, SANDBOX_UID, SANDBOX_UID)

@@ -5,6 +5,8 @@
 - ``reset``: return a workspace that a command changed to the tree. Without such a call: stop, and start again.
 - ``fork``: bring a second sandbox to the state of one in which ``TURNS`` commands ran. Without such a call: start one
   and run the commands again.
+- ``grade``: start a fresh sandbox, change a module as an agent's diff would, run the workspace's tests with unittest,
+  and remove the sandbox. The tests fail without the change.
 - ``many``: ``MANY`` sandboxes at once, each running ``EACH`` commands; milliseconds of one command.
 """
 
@@ -21,6 +23,8 @@ from typing import Any, Protocol
 
 TURNS, MANY, EACH = 10, 16, 5
 WRITE = "echo written >> by_agent.txt; mkdir -p new; head -c 100000 /dev/zero > new/zeros"
+CHANGE, TESTS = "sed -i 's/a - b/a + b/' bench_sum.py", "python3 -m unittest -q bench_test_sum 2>&1"
+"""A solution and its tests, for the modules of ``campaign.make_tree``."""
 READ = "cat by_agent.txt 2>/dev/null; true"
 
 
@@ -46,8 +50,9 @@ async def timed(action: Callable[[], Awaitable[Any]]) -> float:
 
 async def measure(make: Callable[[], Side], tree: Path, rounds: int) -> dict[str, list[float]]:
     """Return the milliseconds of each action. Raises AssertionError where a project does not do what is timed."""
-    times: dict[str, list[float]] = {name: [] for name in ("start", "exec", "reset", "fork", "many")}
+    times: dict[str, list[float]] = {name: [] for name in ("start", "exec", "reset", "fork", "grade", "many")}
     await _started(make(), tree, stop=True)  # what happens once for a process is not measured
+    assert await _fails(make(), tree), "the tests pass without the change"
     for _ in range(rounds):
         side, other = make(), make()
         times["start"].append(await timed(partial(_started, side, tree)))
@@ -64,6 +69,7 @@ async def measure(make: Callable[[], Side], tree: Path, rounds: int) -> dict[str
         assert (await other.run(READ)).count("written") == TURNS, "the fork has another state"
         await side.stop()
         await other.stop()
+        times["grade"].append(await timed(partial(_graded, make(), tree)))
     sides = [make() for _ in range(MANY)]
     for side in sides:
         await side.start(tree)
@@ -97,6 +103,21 @@ async def _forked(side: Any, other: Any, tree: Path) -> None:
         return
     for _ in range(TURNS):
         await other.run(WRITE)
+
+
+async def _fails(side: Side, tree: Path) -> bool:
+    """Return whether the tests fail on the unchanged tree."""
+    await side.start(tree)
+    result = await side.run(f"{TESTS} >/dev/null && echo passed || echo failed")
+    await side.stop()
+    return result.strip().endswith("failed")
+
+
+async def _graded(side: Side, tree: Path) -> None:
+    await side.start(tree)
+    await side.run(CHANGE)
+    await side.run(TESTS)
+    await side.stop()
 
 
 async def _busy(side: Side) -> None:

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from etude.cli.app import app
+from etude.cli.bench.campaign import make_tree
 from etude.cli.bench.clock import measure
 from etude.cli.bench.projects import PEERS, SCRIPTS, chosen, interpreter
 from etude.cli.bench.table import Result, markdown, plot, results
@@ -50,10 +51,7 @@ class Forgetful(LocalSide):
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    (folder / "file.py").write_text("x = 1\n")
-    return folder
+    return make_tree(tmp_path / "tree", 1)
 
 
 def test_clock_times_every_action_as_often_as_it_says(tree: Path) -> None:
@@ -63,6 +61,7 @@ def test_clock_times_every_action_as_often_as_it_says(tree: Path) -> None:
         "exec": 10,
         "reset": 2,
         "fork": 2,
+        "grade": 2,
         "many": 3,
     }
     assert all(value > 0 for values in times.values() for value in values)
@@ -71,6 +70,12 @@ def test_clock_times_every_action_as_often_as_it_says(tree: Path) -> None:
 def test_clock_refuses_a_reset_that_leaves_files(tree: Path) -> None:
     with pytest.raises(AssertionError, match="the reset left"):
         asyncio.run(measure(Forgetful, tree, 1))
+
+
+def test_clock_refuses_a_grade_whose_tests_pass_without_the_change(tree: Path) -> None:
+    (tree / "bench_sum.py").write_text("def add(a, b):\n    return a + b\n")
+    with pytest.raises(AssertionError, match="pass without the change"):
+        asyncio.run(measure(LocalSide, tree, 1))
 
 
 def test_results_have_ratios_to_the_first_sandbox_of_etude() -> None:
@@ -125,7 +130,7 @@ def test_bench_measures_etude_alone_and_writes_its_files(tmp_path: Path) -> None
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     rows = json.loads((tmp_path / "bench.json").read_text())
-    assert {row["measure"] for row in rows} >= {"start", "exec", "reset", "fork", "many", "step"}
+    assert {row["measure"] for row in rows} >= {"start", "exec", "reset", "fork", "grade", "many", "step"}
     assert {row["side"] for row in rows} == {"etude"}
     assert (tmp_path / "bench.md").read_text().count("\n") == len(rows) + 2
     assert (tmp_path / "bench.svg").read_text().startswith("<svg")
