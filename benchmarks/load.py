@@ -3,8 +3,9 @@
 ``python benchmarks/load.py [--tasks DIR] [--episodes 2000] [--sessions 1,16,64,256,512] [--workers N] [--json]`` starts
 ``etude serve`` and plays the tasks' own solutions; the episodes are divided among the numbers of sessions. Without
 --tasks a few tasks are generated from isodate 0.7.2. It prints for each number of sessions the throughput, the times of
-reset, step and grade, and the errors; then the memory before and after, that of an idle session, the time of a step
-beside gradings, and what a stopped server leaves: processes, mounts, control groups, temporary files.
+reset, step and grade, the errors, and how busy the cores were; then the memory before and after, that of an idle
+session, the time of a step beside gradings, and what a stopped server leaves: processes, mounts, control groups,
+temporary files.
 
 The exit code is 1 when an episode failed, a solution did not score 1, something was left, or a step beside gradings
 took more than three times as long as alone (95th percentiles).
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from etude.benchmarks.load_parts.playing import idle, play, steps_beside_gradings
-from etude.benchmarks.load_parts.server_process import ServerProcess, serving
+from etude.benchmarks.load_parts.server_process import ServerProcess, machine_ticks, serving
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import Task
 
@@ -48,9 +49,10 @@ async def measure(server: ServerProcess, tasks: Sequence[Task], options: argpars
     idle_processes = len(server.processes())
     rows, errors = {}, {}
     for sessions in levels:
+        worked, ticks = machine_ticks()
         times, wall_s = await play(server.url, tasks, sessions, max(sessions, options.episodes // len(levels)))
         server.processes()
-        rows[sessions] = times.row(wall_s)
+        rows[sessions] = times.row(wall_s) | {"CPU %": busy_share(worked, ticks)}
         errors |= times.errors
     played = sum(int(row["episodes"]) for row in rows.values())
     memory["server MiB after"] = round(server.server_mib(), 1)
@@ -63,6 +65,12 @@ async def measure(server: ServerProcess, tasks: Sequence[Task], options: argpars
     alone, beside = await steps_beside_gradings(server.url, tasks, options.steps, options.graders)
     steps = {"step p95 ms alone": alone, "beside gradings": beside, "ratio": round(beside / alone, 2)}
     return {"load": rows, "errors": errors, "memory": memory, "steps": steps}
+
+
+def busy_share(worked: int, ticks: int) -> int:
+    """Return the percentage of all cores' time that was used since two earlier counts of ``machine_ticks``."""
+    now, total = machine_ticks()
+    return round(100 * (now - worked) / max(1, total - ticks))
 
 
 def show(numbers: dict[str, Any]) -> None:

@@ -99,6 +99,12 @@ def etude_mounts() -> list[str]:
     return [line for line in Path("/proc/self/mounts").read_text().splitlines() if "etude" in line]
 
 
+def machine_ticks() -> tuple[int, int]:
+    """Return the clock ticks that this machine's cores have worked, and all of their ticks."""
+    ticks = [int(number) for number in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
 def _runs(pid: int) -> bool:
     """Return whether a process that was seen runs; a zombie does not."""
     state = _text(pid, "stat").rpartition(")")[2].split()
