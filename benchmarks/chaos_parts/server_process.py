@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import glob
 import json
 import os
 import random
@@ -17,7 +16,8 @@ from typing import Any
 
 import httpx
 
-from etude.environments.sandbox.kernel.linux import descendants, start_time
+from etude.benchmarks.server_traces import Traces
+from etude.environments.sandbox.kernel.linux import descendants
 from etude.server.serving import listen
 
 START_S = 180.0
@@ -26,7 +26,7 @@ RECONNECT_S = 20
 
 
 class ServerProcess:
-    """``etude serve`` on a fixed port, with its own folder for temporary files. ``seen`` are its processes so far."""
+    """``etude serve`` on a fixed port, with its own folder for temporary files."""
 
     def __init__(self, tasks: Path, folder: Path) -> None:
         with listen("127.0.0.1", 0) as listener:
@@ -34,19 +34,17 @@ class ServerProcess:
         self.url = f"http://127.0.0.1:{port}"
         self.store = folder / "episodes.sqlite"
         self.log = folder / "server.log"
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir(mode=0o755)
-        self.seen: set[tuple[int, str]] = set()
+        self.traces = Traces(folder / "tmp")
+        self.traces.temporary.mkdir(mode=0o755)
         self._command = [
             *(sys.executable, "-m", "etude.cli", "serve", str(tasks), "--port", str(port)),
             *("--store", str(self.store), "--log", "json", "--reconnect", str(RECONNECT_S)),
         ]
         self._process: subprocess.Popen[bytes] | None = None
-        self._mounts = _mounts()
 
     def start(self) -> None:
         """Start the process; it answers later."""
-        environment = {**os.environ, "TMPDIR": str(self.temporary)}
+        environment = {**os.environ, "TMPDIR": str(self.traces.temporary)}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, env=environment, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
@@ -65,8 +63,7 @@ class ServerProcess:
     def look(self) -> None:
         """Note the processes that exist now."""
         assert self._process is not None
-        below = {self._process.pid, *descendants(self._process.pid)}
-        self.seen |= {(pid, started) for pid in below if (started := start_time(pid))}
+        self.traces.look(self._process.pid)
 
     def kill_sandbox_process(self, stream: random.Random) -> bool:
         """Kill a random process below the server; return whether there was one."""
@@ -102,21 +99,7 @@ class ServerProcess:
 
     async def leftovers(self) -> list[str]:
         """Return what is left after the stop: processes, control groups, mounts and temporary files."""
-        for _ in range(100):
-            names = self._leftovers()
-            if not names:
-                return []
-            await asyncio.sleep(0.2)
-        return names
-
-    def _leftovers(self) -> list[str]:
-        names = [f"process {pid}" for pid, started in self.seen if start_time(pid) == started and not _is_zombie(pid)]
-        pids = {pid for pid, _ in self.seen}
-        groups = glob.glob("/sys/fs/cgroup/**/etude-*", recursive=True)
-        names += [f"control group {path}" for path in groups if int(Path(path).name.split("-")[1]) in pids]
-        names += [f"mount {line}" for line in _mounts() - self._mounts if str(self.temporary) in line]
-        names += [f"temporary file {path}" for path in self.temporary.iterdir()]
-        return names
+        return await asyncio.to_thread(self.traces.left)
 
     def stored(self) -> dict[str, float]:
         """Return the rewards of the stored episodes by their ids."""
@@ -139,14 +122,3 @@ def _entry(line: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return entry if isinstance(entry, dict) else {}
-
-
-def _mounts() -> set[str]:
-    return set(Path("/proc/self/mounts").read_text().splitlines())
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True

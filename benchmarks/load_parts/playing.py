@@ -21,6 +21,8 @@ T = TypeVar("T")
 Measure = Callable[[], tuple[float, int]]
 CHECKS = [turn("look", call("list_files")), turn("look", call("bash", command="ls && git status --short | head"))]
 """Turns that every episode plays before its solution."""
+TURNS = 25
+"""Turns of an episode whose steps are timed, far below the budget of an episode."""
 ECHO = turn("", call("bash", command="true"))
 """The turn whose time is compared with and without gradings."""
 
@@ -115,13 +117,13 @@ async def steps_beside_gradings(url: str, tasks: Sequence[Task], steps: int, gra
                 await client.step(turn("done", solution(task).submission))
 
     async with Client(url) as client:
-        await client.reset(task_id=tasks[0].task_id)
         for times in (alone, beside):
             if times is beside:
-                await client.reset(task_id=tasks[0].task_id)
                 running = [asyncio.create_task(grade(number)) for number in range(graders)]
                 await asyncio.sleep(1.0)
-            for _ in range(steps):
+            for number in range(steps):
+                if number % TURNS == 0:
+                    await client.reset(task_id=tasks[0].task_id)
                 await timed(times, "step", client.step(ECHO))
         stop.set()
         await asyncio.gather(*running)

@@ -67,7 +67,7 @@ def serve(
     gradings: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", envvar="ETUDE_GRADINGS", help="Grade N episodes at once; default: all cores but one."
+            min=1, metavar="N", envvar="ETUDE_GRADINGS", help="Grade N episodes at once; default: one for each core."
         ),
     ] = None,
     client_requests: Annotated[

@@ -38,8 +38,8 @@ class ServerLimits:
     """Sessions that one client may have open; 0: as many as the server."""
     executions: int = field(default=max(16, 8 * _CORES), metadata={"variable": "ETUDE_EXECUTIONS"})
     """Resets and tool calls that run; others wait. Default: 8 for each core, at least 16."""
-    gradings: int = field(default=max(1, _CORES - 1), metadata={"variable": "ETUDE_GRADINGS"})
-    """Gradings that run; others wait, and executions do not wait for them. Default: all cores but one."""
+    gradings: int = field(default=_CORES, metadata={"variable": "ETUDE_GRADINGS"})
+    """Gradings that run; others wait, and executions do not wait for them. Default: one for each core."""
 
     def __post_init__(self) -> None:
         for limit in fields(self):
