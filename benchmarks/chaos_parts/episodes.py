@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from etude.benchmarks.chaos_parts.network import FaultyNetwork
 from etude.benchmarks.chaos_parts.raw_wire import RawWire, garbage
@@ -71,7 +71,7 @@ class Players:
             await self.faults[fault](played, _actions(played.agent, task), task, stream)
         except ServerInfrastructureError:
             played.outcome = "void"
-        except (ConnectionLost, ConnectionClosed, OSError, httpx.HTTPError, TimeoutError):
+        except (ConnectionLost, ConnectionClosed, InvalidMessage, OSError, httpx.HTTPError, TimeoutError):
             played.outcome = "lost"
         except ServerError as error:
             played.outcome = "void" if "void" in str(error) else "refused"

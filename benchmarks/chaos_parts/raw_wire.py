@@ -17,7 +17,7 @@ ANSWER_S = 600.0
 
 
 class RawWire:
-    """A WebSocket with numbered frames. Raises ConnectionClosed and OSError when it is lost."""
+    """A WebSocket with numbered frames. Raises ConnectionClosed, InvalidMessage and OSError when it is lost."""
 
     def __init__(self, url: str) -> None:
         self._address = f"ws{url.removeprefix('http')}/ws"
