@@ -39,6 +39,31 @@ FRAMES = """async ([frames, step]) => {
   }
   return gaps;
 }"""
+WATCH = """() => {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => {
+    const channel = new MessageChannel();  // its message comes after the frame is painted
+    channel.port1.onmessage = done;
+    channel.port2.postMessage(0);
+  }));
+  window.typed = [];
+  const changed = new MutationObserver(async () => {
+    const key = window.typed[window.typed.length - 1];
+    await frame();
+    if (key) key.result = performance.now() - key.at;
+  });
+  const all = { subtree: true, childList: true, characterData: true, attributes: true };
+  changed.observe(document.querySelector("main"), all);
+  document.addEventListener("keydown", async (event) => {
+    const key = { at: event.timeStamp, shown: 0, result: 0 };
+    window.typed.push(key);
+    await frame();
+    key.shown = performance.now() - key.at;
+  }, true);
+}"""
+"""Records for each key when the page was painted after it, and when the list changed for the last time."""
+QUERIES = ("stumbler-3 choose", "no such file", "chain", "error 5", "zzz")
+PAUSES = (250, 60)
+"""Milliseconds between two keys: long enough for every result, and as a fast typist."""
 SHOTS = [
     ("list", "", {}),
     ("episode", "#/e/0.0/t/1", {}),
@@ -78,6 +103,7 @@ def measure(browser: Browser, address: str, number: int) -> dict[str, float]:
         gaps = page.evaluate(FRAMES, [240, pixels])
         times |= {f"{what}, median frame": median(gaps), f"{what}, longest frame": max(gaps)}
     times["rows in the document"] = float(page.locator(".row").count())
+    times |= typing(page)
     typed = f"{shown}('{(number + 6) // 7:,} of')"
     times["search until shown"] = milliseconds(lambda: page.fill("#search", "stumbler-0"), page, typed)
     times["last row"] = milliseconds(lambda: page.keyboard.press("Escape") or page.keyboard.press("G"), page, rows)
@@ -85,6 +111,27 @@ def measure(browser: Browser, address: str, number: int) -> dict[str, float]:
     opened = "document.querySelector('main.episode #turn-0') !== null"
     times["open an episode"] = milliseconds(lambda: page.keyboard.press("Enter"), page, opened)
     page.close()
+    return times
+
+
+def typing(page: Page) -> dict[str, float]:
+    """Return how long keys in the search box take to be shown, and how long the list takes to follow."""
+    page.evaluate(WATCH)
+    times: dict[str, float] = {}
+    for pause in PAUSES:
+        page.evaluate("typed.length = 0")
+        for query in QUERIES:
+            page.fill("#search", "")
+            page.wait_for_timeout(400)
+            page.locator("#search").press_sequentially(query, delay=pause)
+            page.wait_for_timeout(400)
+        keys = [key["shown"] for key in page.evaluate("typed")]
+        results = [key["result"] for key in page.evaluate("typed") if key["result"]]
+        name = f"a key each {pause} ms"
+        times |= {f"{name}, shown after, median": median(keys), f"{name}, shown after, longest": max(keys)}
+        times |= {f"{name}, list after, median": median(results), f"{name}, list after, longest": max(results)}
+    page.fill("#search", "")
+    page.wait_for_timeout(400)
     return times
 
 

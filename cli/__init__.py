@@ -7,11 +7,16 @@ the options that several commands share; ``console`` and ``progress`` what is pr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (default: that of the process) and return its exit code."""
-    from .app import main as run
+    try:
+        from .app import main as run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # Ctrl-C before the command has started
+        print("error: Interrupted. Run the same command again to start over.", file=sys.stderr)
+        return 130

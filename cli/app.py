@@ -66,6 +66,22 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
 GROUPS = {"hints": hints.hints, "sandbox": sandbox.sandboxes, "snapshot": tasks.snapshots}
 """Groups of commands by their name."""
 
+RESUMED = {
+    "demo",
+    "generate",
+    "import",
+    "push",
+    "run",
+    "play",
+    "monitor",
+    "rescore",
+    "train",
+    "replay",
+    "hints causal",
+    "hints write",
+}
+"""Commands that keep what they have done when they are interrupted; the others start over."""
+
 for _panel, _commands in PANELS.items():
     for _name, _function in _commands.items():
         app.command(_name, rich_help_panel=_panel)(_function)
@@ -105,8 +121,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _exit_code_of(error)
     if result in (INTERRUPTED, TERMINATED):
-        console.show_error("Interrupted. Run the same command again to resume.")
+        console.show_error(interrupted_text(sys.argv[1:] if arguments is None else arguments))
     return result if isinstance(result, int) else 0
+
+
+def interrupted_text(arguments: Sequence[str]) -> str:
+    """Return the line for a command that Ctrl-C ended: whether the same command resumes or starts over."""
+    words = [word for word in arguments if not word.startswith("-")][:2]
+    resumed = not RESUMED.isdisjoint({*words[:1], " ".join(words)})
+    return f"Interrupted. Run the same command again to {'resume' if resumed else 'start over'}."
 
 
 def _exit_code_of(error: Exception) -> int:

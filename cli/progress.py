@@ -48,6 +48,17 @@ def progress_bar(title: str) -> Iterator[Progress]:
         yield progress
 
 
+@contextmanager
+def busy(title: str, phase: str) -> Iterator[None]:
+    """Show the phase and its seconds on a terminal while the block runs; elsewhere print nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with progress_bar(title) as progress:
+        progress(phase, 0, 0)
+        yield
+
+
 def as_updates(progress: Progress) -> Callable[[ProgressUpdate], None]:
     """Return a function that shows the updates of a generator with ``progress``."""
     return lambda update: progress(str(update), update.done, update.total)

@@ -7,6 +7,7 @@ import typer
 
 from .. import console
 from ..options import Json
+from ..progress import progress_bar
 
 if TYPE_CHECKING:
     from ...environments.logs.annotating import FileSummary
@@ -31,12 +32,17 @@ def annotate(
     """Mark error turns and add hints in logs of other tools, and write them as a run."""
     from ...environments.logs.annotating import annotate_logs
 
-    result = annotate_logs(logs, out, format_name=log_format, tools=tools)
-    page = None
     if report is not None:
-        from ...server.viewer import write_report
+        from ...server.viewer import check_target
 
-        page = write_report([out], report)
+        check_target(report)  # an error at the end would leave the run without its page
+    with progress_bar("annotate") as progress:
+        result = annotate_logs(logs, out, format_name=log_format, tools=tools, progress=progress)
+        page = None
+        if report is not None:
+            from ...server.viewer import write_report
+
+            page = write_report([out], report, progress=progress)
     data = {**console.plain(result), "ok": result.ok, "report": console.plain(page)}
     console.show(data, [_row(summary) for summary in result.files if summary.episodes], as_json)
     if not as_json:

@@ -33,6 +33,8 @@ def bench(
     from ..bench.table import results
 
     names = chosen(peers)
+    if out is not None:
+        _check(out)  # an error at the end would lose what was measured
     with progress_bar("bench") as progress:
         rows = results(measured(names, rounds, files, progress))
     for side in left_out(names):
@@ -51,3 +53,14 @@ def bench(
         for row in rows
     ]
     console.show([asdict(row) for row in rows], columns, as_json)
+
+
+def _check(out: Path) -> None:
+    """Raise BadParameter when the results cannot be written."""
+    from ...environments.snapshots.store.cache import check_writable
+
+    try:
+        check_writable(out)
+    except OSError as error:
+        problem = f"cannot write to {out}: {error.strerror}; choose another folder"
+        raise typer.BadParameter(problem, param_hint="--out") from None

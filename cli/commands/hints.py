@@ -140,7 +140,8 @@ def evaluate(run: RunFolder, as_json: Json = False) -> None:
     """Print for each kind of error how often it had a hint, its length, and whether the next attempt succeeded."""
     from ...environments.hint_trials.observed import measure_run
 
-    rows = [kind.row() for kind in measure_run(run)]
+    with progress_bar("eval") as progress:
+        rows = [kind.row() for kind in measure_run(run, progress)]
     console.show({"kinds": rows}, rows, as_json)
     if not rows and not as_json:
         print("no error turns")

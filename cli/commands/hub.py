@@ -7,7 +7,7 @@ import typer
 
 from .. import console
 from ..options import Json, sigterm_interrupts
-from ..progress import as_updates, progress_bar
+from ..progress import as_updates, busy, progress_bar
 
 if TYPE_CHECKING:
     from ...environments.hub.manifest import Kind
@@ -45,9 +45,11 @@ def push(
     from ...generators.output.hub.repo_tree import write_tree
 
     check_repo_id(repository)
-    tree = repo_tree(folder, repository, pairs)
+    with busy("push", f"reading {folder}"):
+        tree = repo_tree(folder, repository, pairs)
+        if dry_run is not None:
+            write_tree(tree, dry_run)
     if dry_run is not None:
-        write_tree(tree, dry_run)
         row: dict[str, Any] = {"kind": tree.kind, **tree.numbers, "files": len(tree.all_files), "bytes": tree.size}
         row["out"] = str(dry_run)
     else:

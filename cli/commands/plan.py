@@ -7,6 +7,7 @@ import typer
 
 from .. import console
 from ..options import Json
+from ..progress import busy
 
 
 def plan(
@@ -24,12 +25,17 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Print operations, memory, bytes, time and price of one training step; nothing is loaded or run."""
-    from ...trainers.plan.hardware import GPUS
-    from ...trainers.plan.page import plan_of, rows, table
+    from ...errors import RecipeError
     from .train import silence_libraries
 
+    if not source.is_file():  # the libraries that read it take seconds to load
+        raise RecipeError(f"{source} is not a file; name a recipe's TOML file, or the config.json of a model")
     silence_libraries()
-    shapes, layout, assumptions, step = plan_of(source, gpus, gpu, mesh, assume or [])
+    with busy("plan", "measuring the model's shapes"):
+        from ...trainers.plan.hardware import GPUS
+        from ...trainers.plan.page import plan_of, rows, table
+
+        shapes, layout, assumptions, step = plan_of(source, gpus, gpu, mesh, assume or [])
     console.show(table(shapes, layout, assumptions, step), rows(shapes, layout, step, GPUS[gpu], assumptions), as_json)
     if not as_json:
         print("assumed: " + ", ".join(f"{name}={value:g}" for name, value in vars(assumptions).items()))

@@ -8,7 +8,7 @@ import typer
 
 from .. import console
 from ..options import ApiKeyEnv, Jobs, Json, Sandbox, TasksFolder, key_values, sigterm_interrupts
-from ..progress import as_updates, progress_bar
+from ..progress import as_updates, busy, progress_bar
 from .rows import import_
 
 snapshots = typer.Typer(no_args_is_help=True, help="Move snapshots to machines without a package index.")
@@ -272,7 +272,8 @@ def export(
     from ...generators.export import export as write
 
     options = {name: str(value) for name, value in key_values(option or [], "--option").items()}
-    report = write(folder, format_, out, episodes=episodes, options=options)
+    with busy("export", f"writing {format_}"):
+        report = write(folder, format_, out, episodes=episodes, options=options)
     console.show(report, [{**console.plain(report), "files": ", ".join(report.files)}], as_json)
 
 
@@ -297,7 +298,8 @@ def snapshot_pack(
     from ...environments.snapshots.store.pack import SUFFIX, find_snapshot, pack
 
     snapshot = find_snapshot(target)
-    packed = pack(snapshot, out or Path(f"{snapshot.name}-{snapshot.version}{SUFFIX}"))
+    with busy("pack", f"compressing {snapshot.name} {snapshot.version}"):
+        packed = pack(snapshot, out or Path(f"{snapshot.name}-{snapshot.version}{SUFFIX}"))
     row = {**console.plain(packed), "path": str(packed.path)}
     console.show(row, [row], as_json)
 
@@ -322,7 +324,8 @@ def snapshot_unpack(
     else:
         from ...environments.snapshots.store.unpack import unpack
 
-        snapshot = unpack(target, sha256=sha256)
+        with busy("unpack", f"reading {target}"):
+            snapshot = unpack(target, sha256=sha256)
         source = f"{snapshot.name} {snapshot.version}"
         rows = [{"source": source, "digest": snapshot.digest, "path": str(snapshot.path)}]
     console.show({"snapshots": rows}, rows, as_json)

@@ -8,6 +8,7 @@ import typer
 
 from .. import console
 from ..options import Json, RunFolder, Sandbox, Url, asks_model, tasks_of
+from ..progress import busy, progress_bar
 
 Agent = Annotated[str, typer.Option("--agent", "-a", help="Continue with this agent: openai:MODEL, or noisy.")]
 
@@ -32,7 +33,7 @@ def view(
 ) -> None:
     """Browse runs in a local page, also while they are played, until interrupted."""
     from ...environments.hint_trials.forks import ForkSettings
-    from ...server.viewer.site import SiteSettings, serve_site
+    from ...server.viewer.site import SiteSettings, create_site, serve_site
 
     folders = run_folders(runs)
     forks = None
@@ -47,7 +48,9 @@ def view(
 
             webbrowser.open(address)
 
-    serve_site(SiteSettings(folders, tasks, forks, lambda: training_data(folders)), port, ready)
+    with progress_bar("view") as progress:
+        site = create_site(SiteSettings(folders, tasks, forks, lambda: training_data(folders), progress=progress))
+    serve_site(site, port, ready)
 
 
 @asks_model("model")
@@ -81,7 +84,8 @@ def fork(
         raise RunError(f"{run} has no episode {episode}; `etude view {run}` shows their numbers")
     task_set = None if tasks is None else tasks_of(tasks)
     settings = ForkSettings(agent, out or forks_of(run), task_set, url, sandbox, model)
-    row = asyncio.run(fork_episode(stored, turn, hint, settings))
+    with busy("fork", f"playing {turn} turns again, then {agent} continues"):
+        row = asyncio.run(fork_episode(stored, turn, hint, settings))
     reward = row["reward"]
     shown = {
         "task": row["task_id"],

@@ -16,7 +16,7 @@ from ...environments.drill.tasks import DrillTasks
 from ...environments.runs.writer import FILE_NAME
 from ...environments.sandbox import available
 from ...environments.snapshots import build_snapshot
-from ...environments.snapshots.store.cache import write_whole
+from ...environments.snapshots.store.cache import check_writable, write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...errors import DemoError
 from ...generators.generate import generate
@@ -117,6 +117,10 @@ def run_demo(
     train: bool = True,
 ) -> Demo:
     """Run every stage and return the result. Raises DemoError, and what generating, validating and training raise."""
+    try:
+        check_writable(out)  # the first stage takes long, and writes nothing there
+    except OSError as error:
+        raise DemoError(f"cannot write to {out}: {error.strerror}; choose another --out") from None
     tour = Tour(source, out, display, jobs=jobs, backend=backend)
     tests = tour.build()
     tasks, generated = tour.make_tasks(count)

@@ -61,12 +61,14 @@ def read_texts(path: Path) -> list[Text]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
+        raise RunError(f"cannot read {path}: {error.strerror}; `etude hints write` makes such a file") from None
     for number, line in enumerate(lines, start=1):
         text = _read(line)
         if text is None or (text.id, text.place) in texts:
             raise RunError(f"{path}:{number}: {_FORM}")
         texts[text.id, text.place] = text
+    if not texts:
+        raise RunError(f"{path} holds no text; `etude hints write` makes such a file")
     return list(texts.values())
 
 

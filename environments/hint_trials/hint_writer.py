@@ -14,8 +14,8 @@ from ...hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, WrittenHint,
 from ...hints.write.prompting import Source
 from ..agents.openai import ModelOptions
 from ..runs.parallel import at_once
-from ..runs.play import Progress, holds, made_tasks
-from ..runs.reader import Stored, stored_episodes
+from ..runs.play import holds, made_tasks
+from ..runs.reader import Progress, Stored, stored_episodes
 from ..runs.writer import answers_file_of
 from ..tasks.task_set import Tasks
 from .fork_points import Place, every_place
@@ -82,7 +82,7 @@ async def ask_for_hints(
     LLMError before ``out`` is changed.
     """
     source: Source = "introspect" if introspect else "llm"
-    episodes = stored_episodes(run)
+    episodes = stored_episodes(run, progress)
     every = every_place(episodes)
     places = [place for place in every if place.is_reached]
     if not places:

@@ -22,8 +22,8 @@ from .. import agents
 from ..agents.openai import ModelAgent, ModelOptions
 from ..rng import stream
 from ..runs.parallel import at_once
-from ..runs.play import Players, Progress, holds, made_tasks, player_for
-from ..runs.reader import Stored, stored_episodes
+from ..runs.play import Players, holds, made_tasks, player_for
+from ..runs.reader import Progress, Stored, stored_episodes
 from ..tasks.task_set import Tasks
 from .continuations import AgentFactory, Continuations, Measurement
 from .fork_points import Place, chosen_places
@@ -60,7 +60,7 @@ async def measure_hints(
     ``players`` replace ``agent_name``'s agent and the sessions of ``tasks`` (default: the tasks that the
     run's environment makes itself) or ``url``. Raises RunError, UnknownName or LLMError before anything is written.
     """
-    episodes = stored_episodes(run)
+    episodes = stored_episodes(run, progress)
     add_texts(episodes, texts)
     tasks = tasks_of_episodes(episodes) if tasks is None else tasks
     places = chosen_places(episodes, sample, seed)

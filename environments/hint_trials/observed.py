@@ -14,7 +14,7 @@ from ...hints.detect.recovery import is_new_attempt
 from ...intervals import Interval, wilson
 from ...models import Episode, ErrorTurn
 from ..logs.stored import messages_of
-from ..runs.reader import read_run, stored_episodes
+from ..runs.reader import Progress, no_progress, read_run, stored_episodes
 
 _BEHAVIOURS = ("wasteful", "style", "false_claim", "budget")
 
@@ -62,11 +62,11 @@ class KindMeasure:
         }
 
 
-def measure_run(run: Path) -> list[KindMeasure]:
+def measure_run(run: Path, progress: Progress = no_progress) -> list[KindMeasure]:
     """Return the counts of a run's valid episodes, or of every episode that was read from a log. Raises RunError."""
-    episodes = list(read_run(run))
+    episodes = list(read_run(run, progress))
     if not any(stored.log is not None for stored in episodes):
-        return measure((stored.episode, stored.shown) for stored in stored_episodes(run))
+        return measure((stored.episode, stored.shown) for stored in stored_episodes(run, progress))
     by_id = {stored.episode.episode_id: messages_of(stored) for stored in episodes}
     pairs = ((stored.episode, stored.shown) for stored in episodes)
     return measure(pairs, lambda episode: by_id[episode.episode_id])

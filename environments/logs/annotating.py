@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import LogError, RunError, UnwritableRow
-from ..runs.reader import Stored, read_run
+from ..runs.reader import REPORTED, Progress, Stored, no_progress, read_run
 from ..runs.writer import FILE_NAME, row_and_line
 from . import LOG_FORMATS
 from .collection import RecognisedLog, logs_of
@@ -76,7 +76,12 @@ class AnnotateReport:
 
 
 def annotate_logs(
-    paths: Sequence[Path], out: Path, *, format_name: str = "", tools: Path | None = None
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    format_name: str = "",
+    tools: Path | None = None,
+    progress: Progress = no_progress,
 ) -> AnnotateReport:
     """Write the episodes of logs with their error turns and hints to ``out``; the same logs may be written again.
 
@@ -89,9 +94,13 @@ def annotate_logs(
     logs, unread = _named_logs(paths, format_name)
     files = {str(path) for path in paths} | {str(entry.log.path) for entry in logs}
     _check_out(out, files)
-    writer = _Writer(schemas)
+    writer = _Writer(schemas, progress)
+    summaries: list[FileSummary] = []
     with _replacement(out / FILE_NAME) as target:
-        summaries = [writer.write(entry, target) for entry in logs]
+        for entry in logs:
+            summaries.append(writer.write(entry, target))
+            if len(logs) > 1:
+                progress("annotating files", len(summaries), len(logs))
         if not any(summary.episodes for summary in summaries):
             problems = [*unread, *(summary.problems[0] for summary in summaries if summary.problems)]
             raise LogError(problems[0] if problems else f"{paths[0]} holds no episode; name another log")
@@ -140,8 +149,8 @@ def _check_out(out: Path, files: set[str]) -> None:
 class _Writer:
     """Rows of episodes, with ids and sample numbers that are unique in the run."""
 
-    def __init__(self, tools: list[dict[str, Any]]) -> None:
-        self._tools = tools
+    def __init__(self, tools: list[dict[str, Any]], progress: Progress) -> None:
+        self._tools, self._progress = tools, progress
         self._ids: Counter[str] = Counter()
         self._samples: Counter[tuple[str, str]] = Counter()
 
@@ -157,6 +166,8 @@ class _Writer:
                     summary.skip(f"{source.log.path}, {error}")
                 else:
                     summary.add(stored)
+                if (number + 1) % REPORTED == 0:
+                    self._progress(f"annotating {source.log.path}", number + 1, 0)
         except LogError as error:
             summary.skip(str(error))
         for problem in source.log.broken:

@@ -14,7 +14,8 @@ from ...monitors.exploits import Exploit, Facts, corpus, exploit
 from ..actions import Action, call, turn
 from ..agents.scripted import solution
 from ..runs.parallel import at_once
-from ..runs.play import Opened, Progress, player_for
+from ..runs.play import Opened, player_for
+from ..runs.reader import Progress
 from ..tasks.task_set import Tasks
 from .attempt import Attempt, attempt
 from .facts import LIST_FILES, facts_from_listing, facts_of

@@ -16,8 +16,7 @@ from ...monitors.agentic import OUTCOMES, Case, Judge, Judged, is_of_judge
 from ..agents.openai import ModelOptions
 from ..snapshots.store.cache import write_whole
 from .parallel import at_once
-from .play import Progress
-from .reader import Stored, stored_episodes
+from .reader import Progress, Stored, stored_episodes
 from .writer import answers_file_of
 
 FILE_NAME = "findings.jsonl"
@@ -70,7 +69,7 @@ async def monitor_runs(
     shown to it side by side, also across runs. Its answers are kept in ``out`` with ``.answers`` appended. Raises
     RunError or LLMError before ``out`` is changed.
     """
-    entries = [(run, stored) for run in dict.fromkeys(runs) for stored in stored_episodes(run)]
+    entries = [(run, stored) for run in dict.fromkeys(runs) for stored in stored_episodes(run, progress)]
     answers_file = answers_file_of(out)
     judged: list[Judged] = [Judged("not_asked") for _ in entries]
     usage: dict[str, Any] = {}

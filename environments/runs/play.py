@@ -39,11 +39,9 @@ from ..snapshots.store.cache import write_whole
 from ..tasks.task_set import Tasks
 from .parallel import at_once
 from .played_tasks import write_played_tasks
+from .reader import Progress
 from .scores import Summary, summarise
 from .writer import Journal, Key
-
-Progress = Callable[[str, int, int], None]
-"""Called with a phase, the number of finished items, and their total."""
 
 
 class Player(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,15 @@ from pydantic import ValidationError
 from ...errors import RunError
 from ...models import Episode
 from .writer import FILE_NAME, ROW_FIELDS
+
+Progress = Callable[[str, int, int], None]
+"""Reports a phase, the units done, and the total number of units (0: unknown)."""
+REPORTED = 100
+"""Episodes between two reports."""
+
+
+def no_progress(phase: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +60,12 @@ class Stored:
         return f"{self.agent} {self.episode.task_id} {self.sample}"
 
 
-def stored_episodes(run: Path) -> list[Stored]:
+def stored_episodes(run: Path, progress: Progress = no_progress) -> list[Stored]:
     """Return the valid episodes of a run; of an episode that was played several times, the last.
 
     Raises RunError, also for a run that was read from logs of other tools: its results have no status lines.
     """
-    episodes = list(read_run(run))
+    episodes = list(read_run(run, progress))
     if any(stored.log is not None for stored in episodes):
         raise RunError(f"{run} was read from logs of other tools; name a run that `etude run` played")
     by_key = {stored.key: stored for stored in episodes if stored.valid}
@@ -65,14 +74,19 @@ def stored_episodes(run: Path) -> list[Stored]:
     return list(by_key.values())
 
 
-def read_run(run: Path) -> Iterator[Stored]:
-    """Yield the episodes in a run's folder or file, without a last line that was cut off. Raises RunError."""
+def read_run(run: Path, progress: Progress = no_progress) -> Iterator[Stored]:
+    """Yield the episodes in a run's folder or file, without a last line that was cut off. Raises RunError.
+
+    ``progress`` is called with a phase, the lines that are read and all lines, after each ``REPORTED`` lines.
+    """
     file = run / FILE_NAME if run.is_dir() else run
     try:
         *lines, last = file.read_bytes().split(b"\n")
     except OSError as error:
         raise RunError(f"cannot read {file}: {error.strerror}; play some with `etude run --out {run}`") from None
     for number, line in enumerate([*lines, last] if _is_complete(last) else lines, start=1):
+        if number % REPORTED == 0:
+            progress(f"reading {run}", number, len(lines))
         if not line.strip():
             continue
         try:

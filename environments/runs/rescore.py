@@ -21,9 +21,8 @@ from ...models import Episode, ErrorTurn
 from ..snapshots.store.cache import write_whole
 from ..tasks.task_set import Tasks
 from .parallel import at_once
-from .play import Progress
 from .played_tasks import PLAYED_TASKS
-from .reader import Stored, stored_of
+from .reader import Progress, Stored, stored_of
 from .regrading import FAILURES, Regrader
 from .writer import FILE_NAME, Lines, complete_lines
 

@@ -110,6 +110,8 @@ def answers_file_of(out: Path) -> Path:
     Raises RunError, before any answer is paid for, when it cannot be written; its folder is made.
     """
     file = out.with_name(out.name + ".answers")
+    if out.is_dir():
+        raise RunError(f"cannot write to {out}: it is a folder; name a file with --out")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         existed = file.exists()

@@ -173,8 +173,10 @@ def _parse(line: bytes, place: str) -> Task:
         field = ".".join(str(part) for part in first["loc"]) or "row"
         if first["type"] == "extra_forbidden":
             raise TaskSetError(f"{place}: unknown field {field}: remove it, or upgrade etude") from None
-        raise TaskSetError(f"{place}: {field}: {first['msg'].removeprefix('Value error, ')}") from None
+        problem = first["msg"].removeprefix("Value error, ")
+        remedy = "" if ";" in problem or ":" in problem else "; restore the file, or generate it again"
+        raise TaskSetError(f"{place}: {field}: {problem}{remedy}") from None
     except ValueError as error:
         raise TaskSetError(f"{place}: not JSON: {error}; restore the file, or generate it again") from None
     except RecursionError:
-        raise TaskSetError(f"{place}: not JSON: nested too deeply") from None
+        raise TaskSetError(f"{place}: not JSON: nested too deeply; restore the file, or generate it again") from None

@@ -14,6 +14,7 @@ from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...registry import Registry
+from .expressible import refuse_episodes
 from .folder_format import FolderFormat, write_folder
 
 EXPORTS = Registry(
@@ -58,6 +59,7 @@ def export(
     """
     format_ = EXPORTS.load(name)
     if isinstance(format_, FolderFormat):
+        refuse_episodes(episodes, name)
         return _export_folder(folder, name, out, format_, options or {})
     if options:
         raise ExportError(f"the format {name} takes no options, got {next(iter(options))!r}; leave it out")

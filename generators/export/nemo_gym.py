@@ -18,6 +18,7 @@ from ...environments.declaration import Opening
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError, InfrastructureError, SessionError, UnknownName
 from ...models import Task
+from .expressible import refuse_episodes
 
 AGENT = "etude_simple_agent"
 
@@ -25,9 +26,9 @@ AGENT = "etude_simple_agent"
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
     """Return tasks as rows of NeMo Gym, for the REST session of a server, in order.
 
-    Raises ExportError for a task that its environment cannot show.
+    Raises ExportError for episodes, and for a task that its environment cannot show.
     """
-    del episodes  # a row describes a task
+    refuse_episodes(episodes, "nemo-gym")
     return asyncio.run(collect_rows(tasks))
 
 

@@ -20,7 +20,7 @@ from ...environments.snapshots.store.workspace import COMMIT_DATE
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...models import Task, UnittestVerifier
-from .expressible import refuse_other_verifiers
+from .expressible import refuse_episodes, refuse_other_verifiers
 
 COLUMNS = (
     "instance_id", "repo", "base_commit", "environment_setup_commit", "version", "created_at", "problem_statement",
@@ -31,8 +31,8 @@ _END = "EOF_OF_THE_TEST_PATCH"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, str]]:
-    """Return tasks as rows of SWE-bench, in order. Raises ExportError for tasks without a repository."""
-    del episodes  # a row describes a task
+    """Return tasks as rows of SWE-bench, in order. Raises ExportError for episodes and tasks without a repository."""
+    refuse_episodes(episodes, "swe-bench")
     return [row(task) for task in tasks]
 
 

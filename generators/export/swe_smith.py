@@ -18,14 +18,14 @@ from ...environments.tasks.task_paths import expected_test_files
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...models import Task
-from .expressible import refuse_other_verifiers
+from .expressible import refuse_episodes, refuse_other_verifiers
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
-    """Return tasks as rows of SWE-smith, in order. Raises ExportError for tasks without a repository."""
-    del episodes  # a row describes a task
+    """Return tasks as rows of SWE-smith, in order. Raises ExportError for episodes and tasks without a repository."""
+    refuse_episodes(episodes, "swe-smith")
     return [row(task) for task in tasks]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ...environments.snapshots.store.cache import write_whole
+from ...environments.snapshots.store.cache import check_writable, write_whole
 from ...environments.tasks.task_set import FILE_NAME, write_tasks
 from ...errors import GeneratorError
 from ...models import Task
@@ -47,7 +45,7 @@ class Journal:
         self._file: IO[str] | None = None
         self._rows: dict[str, Row] = {}
         try:
-            _check_writable(folder)
+            check_writable(folder)
             if self.path.exists():
                 file = self._open()
                 file.seek(0)
@@ -90,18 +88,6 @@ class Journal:
         if self._file is not None:
             self.path.unlink(missing_ok=True)
             self._file.close()
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise OSError when ``folder`` is not, or cannot become, a folder to write into."""
-    existing = folder.absolute()
-    while not os.path.lexists(existing):
-        existing = existing.parent
-    if not existing.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    # Permissions alone do not show it: root may write to a folder that a read-only filesystem refuses.
-    with tempfile.TemporaryFile(dir=existing):
-        pass
 
 
 @contextmanager

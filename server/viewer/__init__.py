@@ -9,6 +9,6 @@ part of the report that needs no script.
 
 from __future__ import annotations
 
-from .page import Report, write_report
+from .page import Report, check_target, write_report
 
-__all__ = ["Report", "write_report"]
+__all__ = ["Report", "check_target", "write_report"]

@@ -20,9 +20,11 @@ STYLES = ("theme.css", "plain.css", "app.css", "episode.css")
 SCRIPTS = (
     "texts.js",
     "marks.js",
+    "search.js",
     "list.js",
     "rows.js",
     "episode.js",
+    "verdict.js",
     "page.js",
     "compare.js",
     "fork.js",

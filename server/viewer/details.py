@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 from ...environments.runs.reader import Stored
@@ -54,6 +55,7 @@ def detail_of(
         else "",
         "fork": None if fork is None else [one_line(fork.episode_id, 80), fork.turn],
         "settings": _settings(stored),
+        "teacher": _teacher(stored),
         "findings": [_finding(finding, meter) for finding in episode.findings[:100]],
         "faults": [[fault.turn, one_line(fault.kind, 60)] for fault in episode.injected[:1000]],
         "turns": turns,
@@ -136,11 +138,25 @@ def _finding(finding: Finding, meter: Meter) -> dict[str, Any]:
     }
 
 
+def _teacher(stored: Stored) -> list[tuple[int, float]]:
+    """Return how far the policy was from the teacher that read the hint: nats a token at the turns of a training run.
+
+    A run's file may hold anything there: only numbers at turns of the episode are taken.
+    """
+    values = stored.settings.get("divergence")
+    turns = range(len(stored.episode.turns))
+    numbers = {str(turn): turn for turn in turns}
+    return [
+        (numbers[name], float(value))
+        for name, value in (values.items() if isinstance(values, dict) else ())
+        if name in numbers and isinstance(value, (int, float)) and isfinite(value)
+    ]
+
+
 def _settings(stored: Stored) -> list[list[str]]:
     """Return the settings of the run that people read, as names and texts."""
-    shown = {
-        name: value for name, value in stored.settings.items() if name not in ("log", "hint") and value is not None
-    }
+    hidden = ("log", "hint", "divergence")
+    shown = {name: value for name, value in stored.settings.items() if name not in hidden and value is not None}
     return [[one_line(name, 40), one_line(str(value), 120)] for name, value in list(shown.items())[:30]]
 
 

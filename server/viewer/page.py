@@ -9,11 +9,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ...environments.runs.play import Progress
 from ...environments.runs.played_tasks import read_played_tasks
-from ...environments.runs.reader import Stored, read_run
+from ...environments.runs.reader import Progress, Stored, read_run
 from ...environments.runs.writer import FILE_NAME
-from ...environments.snapshots.store.cache import write_whole
+from ...environments.snapshots.store.cache import check_new_file, write_whole
 from ...errors import ReportError
 from .assembly import file_page, packed
 from .details import detail_of
@@ -98,6 +97,7 @@ def write_report(
     hidden tests and, with ``tasks``, the difference from the reference solution. ``training`` are curves of training
     runs (``index_of``). Raises RunError, ReportError, and for ``tasks`` TaskSetError and SnapshotError.
     """
+    check_target(out)
     bases = workspaces(tasks) if tasks is not None else None
     solved = solutions(tasks) if tasks is not None and reveal else None
     episodes: list[tuple[Origin, Stored]] = []
@@ -107,7 +107,7 @@ def write_report(
         if number in curves and not (run / FILE_NAME).is_file():
             continue
         features = read_played_tasks(run) if run.is_dir() else {}
-        for place, stored in enumerate(read_run(run)):
+        for place, stored in enumerate(read_run(run, progress)):
             if len(episodes) < MAX_EPISODES:
                 episodes.append((Origin(number, place, features.get(stored.episode.task_id)), stored))
             else:
@@ -132,10 +132,18 @@ def write_report(
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, data)
     except OSError as error:
-        raise ReportError(f"cannot write {out}: {error.strerror}; choose another --out") from error
+        raise ReportError(f"cannot write {out}: {error.strerror}; name another file") from error
     return Report(
         str(out), totals.episodes, left_out, totals.error_turns, totals.hints, totals.findings, size=len(data)
     )
+
+
+def check_target(out: Path) -> None:
+    """Raise ReportError when the page cannot be written."""
+    try:
+        check_new_file(out)
+    except OSError as error:
+        raise ReportError(f"cannot write {out}: {error.strerror}; name another file") from None
 
 
 def index_of(

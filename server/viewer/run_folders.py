@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...environments.runs.played_tasks import read_played_tasks
-from ...environments.runs.reader import Stored, stored_of
+from ...environments.runs.reader import REPORTED, Progress, Stored, no_progress, stored_of
 from ...environments.runs.writer import FILE_NAME
 from ...environments.tasks.static_features import TaskFeatures
 from ...errors import RunError
@@ -32,7 +32,7 @@ class RunFolder:
         """Return the file of the episodes."""
         return self.path / FILE_NAME if self.path.is_dir() or not self.path.exists() else self.path
 
-    def new_rows(self) -> Iterator[dict[str, Any]]:
+    def new_rows(self, progress: Progress = no_progress) -> Iterator[dict[str, Any]]:
         """Yield the rows of complete lines that were added since the last call. Raises RunError."""
         if not self.file.is_file():
             return
@@ -53,6 +53,8 @@ class RunFolder:
                     raise RunError(f"{self.file}: line {number} is not an episode; remove it, or play the run again")
                 origin = Origin(self.number, len(self.places), self._features.get(stored.episode.task_id))
                 self.places.append((start, len(line)))
+                if len(self.places) % REPORTED == 0:
+                    progress(f"reading {self.path}", len(self.places), 0)
                 yield row_of(stored, origin)
 
     def episode(self, number: int) -> Stored | None:
@@ -72,10 +74,10 @@ class RunFolders:
         self.runs = [RunFolder(number, path) for number, path in enumerate(paths)]
         self.rows: list[dict[str, Any]] = []
 
-    def refresh(self) -> None:
+    def refresh(self, progress: Progress = no_progress) -> None:
         """Read what was added to the files. Raises RunError."""
         for run in self.runs:
-            self.rows.extend(run.new_rows())
+            self.rows.extend(run.new_rows(progress))
 
     def find(self, name: str) -> Stored | None:
         """Return the episode with this id of the viewer, such as ``0.17``; None when there is none."""

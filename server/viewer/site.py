@@ -20,6 +20,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ...environments.hint_trials.forks import ForkSettings
+from ...environments.runs.reader import Progress, no_progress
 from ...errors import EtudeError, ReportError
 from .assembly import live_page
 from .details import detail_of
@@ -47,6 +48,8 @@ class SiteSettings:
     training: Training = tuple
     reveal: bool = True
     """Whether hidden tests and reference solutions are shown."""
+    progress: Progress = no_progress
+    """Reports the first reading of the runs."""
 
 
 class Shelf:
@@ -62,7 +65,7 @@ class Shelf:
         self._lock = threading.Lock()
         self._bases = workspaces(settings.tasks) if settings.tasks else None
         self._solutions = solutions(settings.tasks) if settings.tasks and settings.reveal else None
-        self.folders.refresh()
+        self.folders.refresh(settings.progress)
 
     def index(self, after: str) -> dict[str, Any]:
         """Return what is new since the cursor ``after``; everything when it is empty."""
@@ -170,11 +173,10 @@ def _check(request: Request) -> None:
         raise HTTPException(403, f"send the header {HEADER}: 1; pages of other sites may not read runs")
 
 
-def serve_site(settings: SiteSettings, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the viewer until interrupted. ``ready`` is called with its address. Raises as ``create_site``."""
+def serve_site(app: FastAPI, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the viewer until interrupted. ``ready`` is called with its address. Raises ReportError."""
     import uvicorn
 
-    app = create_site(settings)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

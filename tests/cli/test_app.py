@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import etude.cli
 from etude.cli import app as cli
 from etude.cli.commands import catalogue
 from etude.cli.options import key_values
@@ -128,7 +129,7 @@ def test_main_names_the_variable_when_it_holds_a_misspelt_sandbox(
     assert "ETUDE_SANDBOX: unknown sandbox 'bubblewrp'. Did you mean 'bubblewrap'?" in error_line(capsys)
 
 
-def test_main_says_how_to_resume_when_it_is_interrupted(
+def test_main_says_how_to_go_on_when_it_is_interrupted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(kinds: object) -> None:
@@ -136,7 +137,33 @@ def test_main_says_how_to_resume_when_it_is_interrupted(
 
     monkeypatch.setattr(catalogue, "catalogue", interrupt)
     assert cli.main(["list"]) == 130
-    assert error_line(capsys) == "error: Interrupted. Run the same command again to resume."
+    assert error_line(capsys) == "error: Interrupted. Run the same command again to start over."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ending"),
+    [
+        (["run", "--tasks", "drill"], "resume."),
+        (["--json", "generate", "x"], "resume."),
+        (["hints", "causal", "runs/x"], "resume."),
+        (["hints", "eval", "runs/x"], "start over."),
+        (["report", "run"], "start over."),
+        ([], "start over."),
+    ],
+)
+def test_interrupted_command_says_whether_it_resumes(arguments: list[str], ending: str) -> None:
+    assert cli.interrupted_text(arguments).endswith(ending)
+
+
+def test_main_prints_no_traceback_when_it_is_interrupted_while_it_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupt)
+    assert etude.cli.main(["list"]) == 130
+    assert error_line(capsys) == "error: Interrupted. Run the same command again to start over."
 
 
 def test_generate_leaves_no_folder_when_the_source_fails(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
-from etude.cli.progress import Pace, PlainLines, duration, progress_bar
+from etude.cli.progress import Pace, PlainLines, busy, duration, progress_bar
 
 
 class Clock:
@@ -23,6 +26,40 @@ def test_progress_bar_prints_one_line_per_phase_without_a_terminal(capsys: pytes
         progress("cachetools", 0, 2)
         progress("cachetools", 1, 2)
     assert capsys.readouterr().err.splitlines() == ["generate: baseline", "generate: cachetools"]
+
+
+class Terminal(io.StringIO):
+    """Text stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_busy_shows_its_phase_on_a_terminal_and_nothing_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with busy("export", "writing messages"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with busy("export", "writing messages"):
+        pass
+    assert "export: writing messages" in terminal.getvalue()
+
+
+def test_progress_bar_shows_rate_and_time_left_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, clock = Terminal(), Clock()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("etude.cli.progress.Pace", lambda: Pace(clock))
+    with progress_bar("run") as progress:
+        progress("oracle", 0, 100)
+        clock.now = 10.0
+        progress("oracle", 50, 100)
+    assert "50/100" in terminal.getvalue() and "5 a second, 10 s left" in terminal.getvalue()
 
 
 def test_plain_lines_report_rate_and_time_left_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:

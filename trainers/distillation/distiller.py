@@ -33,6 +33,8 @@ MIN_GAIN, MIN_GAIN_BFLOAT16 = 1e-4, 1e-2
 tokens. AdamW would make full steps of gradients that small."""
 
 
+REMEMBERED = 4096
+"""Rollouts whose divergences are kept until the episodes are recorded."""
 MEASURED = ("tokens", "sites", "sites_helped", "divergence", "teacher_gain", "teacher_tokens", "student_tokens")
 """Metrics of a batch, summed over it."""
 
@@ -76,6 +78,8 @@ class Distiller:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
+        self.by_turn: dict[str, dict[int, float]] = {}
+        """Mean divergence of a token, in nats, at sites of the last ``REMEMBERED`` rollouts, by episode id and turn."""
         self._packs: dict[int, bool] = {}
 
     def loss(self, model: Any, teacher: Any, batch: Sequence[tuple[Rollout, Sequence[Site]]]) -> Loss:
@@ -126,6 +130,7 @@ class Distiller:
             values = self._divergence(student_hidden, student_head, teacher_hidden, teacher_head)
         if options.clip is not None:
             values = values.clamp(max=options.clip)
+        self._keep(rollout, sites, values.detach())
         gate, helped = self._gate(sites, student_logps.detach(), teacher_logps)
         weights = torch.tensor([w for site in sites for w in [site.weight] * (site.end - site.start)]).to(values)
         weights = weights * gate * self._ratio(rollout, places, student_logps.detach())
@@ -142,6 +147,13 @@ class Distiller:
                 "student_tokens": max(site.end for site in sites),
             },
         )
+
+    def _keep(self, rollout: Rollout, sites: Sequence[Site], values: Tensor) -> None:
+        """Remember how far student and teacher are apart at each site, whether or not the gate leaves it out."""
+        means = torch.stack([part.mean() for part in values.split([site.end - site.start for site in sites])]).tolist()
+        self.by_turn[rollout.episode_id] = {site.turn: mean for site, mean in zip(sites, means, strict=True)}
+        while len(self.by_turn) > REMEMBERED:
+            del self.by_turn[next(iter(self.by_turn))]
 
     def _divergence(
         self, student_hidden: Tensor, student_head: Head, teacher_hidden: Tensor, teacher_head: Head

@@ -104,6 +104,10 @@ class ChannelLosses:
         )
         return chosen
 
+    def divergences(self) -> Mapping[str, Mapping[int, float]]:
+        """Return the divergence of the sites that steps have learned from lately: by episode id, then by turn."""
+        return self._distiller.by_turn
+
     def _replay_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         with self.accelerator.autocast():
             loss: Tensor = self.parts.replay.loss(self, model)

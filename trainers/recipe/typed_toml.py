@@ -19,6 +19,7 @@ from ...registry import did_you_mean
 T = TypeVar("T", bound=BaseModel)
 
 _MESSAGES = {
+    "missing": "Field required; add it",
     "model_type": "Input should be a table, such as { key = 1 }",
     "dict_type": "Input should be a table, such as { key = 1 }",
     "tuple_type": "Input should be a list, in [ and ]",
@@ -41,8 +42,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise
     except UnicodeDecodeError:
         raise TableError(f"{path} cannot be read as TOML because it is not UTF-8 text; save it as UTF-8") from None
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise TableError(f"{path} cannot be read as TOML: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"{path} cannot be read as TOML: {error}; repair it") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror}; name a TOML file") from None
 
 
 def parse_table(model: type[T], table: Any, where: str) -> T:

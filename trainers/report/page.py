@@ -74,7 +74,7 @@ def write_report(folder: Path, out: Path | None = None) -> WrittenReport:
         page.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(page, text)
     except OSError as error:
-        raise TrainingRunError(f"cannot write {page}: {error.strerror}") from error
+        raise TrainingRunError(f"cannot write {page}: {error.strerror}; choose another --out") from error
     charts = sum(len(section.charts) for section in sections(run))
     return WrittenReport(str(page), run.step, charts, page.stat().st_size)
 

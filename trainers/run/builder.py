@@ -120,7 +120,9 @@ def add_callbacks(trainer: Any, recipe: Recipe, saver: StateSaver, progress: Pro
     prompts = recipe.train.prompts if recipe.stage == "rl" else 0
     metrics = MetricsWriter(out, progress, prompts=prompts, tensorboard=recipe.tensorboard, costs=switch.costs)
     if recipe.stage == "rl" and recipe.record_episodes:
-        first = (*first, EpisodeRecords(out, lambda: trainer.last_rollouts(), recipe.record_episodes))
+        number = recipe.record_episodes
+        records = EpisodeRecords(out, lambda: trainer.last_rollouts(), number, lambda: trainer.divergences())
+        first = (*first, records)
     # The saver comes before the metrics: a checkpoint is complete before its report is written, which may fail.
     for callback in (*first, saver, metrics, switch, callbacks.interrupt):
         trainer.add_callback(callback)

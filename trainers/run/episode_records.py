@@ -24,9 +24,20 @@ class EpisodeRecords(TrainerCallback):
     Only the first rank writes. The steps that learn from the same batch record it once, at the first of them.
     """
 
-    def __init__(self, out: Path, rollouts: Callable[[], Sequence[tuple[Rollout, list[Site]]]], number: int) -> None:
-        """``rollouts`` returns the last batch; ``number`` of its episodes are written."""
+    def __init__(
+        self,
+        out: Path,
+        rollouts: Callable[[], Sequence[tuple[Rollout, list[Site]]]],
+        number: int,
+        divergences: Callable[[], Mapping[str, Mapping[int, float]]] = dict,
+    ) -> None:
+        """``rollouts`` returns the last batch; ``number`` of its episodes are written.
+
+        ``divergences`` returns how far the policy is from the teacher that reads the hint, at the turns where the
+        distillation has measured it: by episode id, then by turn.
+        """
         self.path, self._rollouts, self._number = out / EPISODES, rollouts, number
+        self._divergences = divergences
         self._last: list[str] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -47,7 +58,11 @@ class EpisodeRecords(TrainerCallback):
             return
         self._last = batch
         chosen = spread(rollouts, self._number)
-        rows = [episode_row(rollout, state.global_step, sample) for sample, rollout in enumerate(chosen)]
+        measured = self._divergences()
+        rows = [
+            episode_row(rollout, state.global_step, sample, measured.get(rollout.episode_id, {}))
+            for sample, rollout in enumerate(chosen)
+        ]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         with self.path.open("ab") as file:
             file.write(text.encode("utf-8", "replace"))
@@ -60,7 +75,7 @@ def spread(rollouts: Sequence[Rollout], number: int) -> list[Rollout]:
     return [rollouts[place * len(rollouts) // number] for place in range(number)]
 
 
-def episode_row(rollout: Rollout, step: int, sample: int) -> dict[str, Any]:
+def episode_row(rollout: Rollout, step: int, sample: int, divergences: Mapping[int, float]) -> dict[str, Any]:
     """Return the row of a rollout. The server's record of the episode has more: its diff, its times, its sandbox."""
     messages = list(rollout.messages)
     prompt = next((str(message.get("content") or "") for message in messages if message.get("role") == "user"), "")
@@ -80,7 +95,10 @@ def episode_row(rollout: Rollout, step: int, sample: int) -> dict[str, Any]:
         reward=rollout.reward,
         end=rollout.end,  # type: ignore[arg-type]  # the server's word, checked by the record
     )
-    about = {"agent": AGENT, "cause": "", "sample": sample, "settings": {"step": step}, "usage": {}}
+    settings: dict[str, Any] = {"step": step}
+    if divergences:
+        settings["divergence"] = {str(turn): round(value, 6) for turn, value in sorted(divergences.items())}
+    about = {"agent": AGENT, "cause": "", "sample": sample, "settings": settings, "usage": {}}
     return {**about, **episode.model_dump(mode="json")}
 
 

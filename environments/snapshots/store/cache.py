@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -114,6 +115,28 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OSError when ``folder`` is not, or cannot become, a folder to write into.
+
+    A command calls it before long work, so that nothing is lost at its end.
+    """
+    existing = folder.absolute()
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    if not existing.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    # Permissions alone do not show it: root may write to a folder that a read-only filesystem refuses.
+    with tempfile.TemporaryFile(dir=existing):
+        pass
+
+
+def check_new_file(path: Path) -> None:
+    """Raise OSError when ``path`` is a folder, or is in one that cannot be written."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    check_writable(path.parent)
 
 
 def publish_folder(staging: Path, target: Path) -> None:

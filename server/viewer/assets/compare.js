@@ -10,7 +10,7 @@ function commonTurns(one, other) {
 
 function Side({ row, detail, index }) {
   return html`<div class="side"><h3><a href=${address(["e", row.id])}><span class="dim">${row.number}</span> <bdi>${row.agent}</bdi></a></h3>
-    <p class="facts"><span>reward <${Score} row=${row} /></span> <span>${row.end}</span> <span>${count(row.turns, "turn")}</span> <span>${count(row.errors, "error turn")}</span> ${row.findings.length ? html`<span>${count(row.findings.length, "finding")}</span>` : null}</p>
+    <p class="facts"><span>reward <${Score} row=${row} /></span> <span>end ${row.end || "none"}</span> <span>${count(row.turns, "turn")}</span> <span>${count(row.errors, "error turn")}</span> ${row.findings.length ? html`<span>${count(row.findings.length, "finding")}</span>` : null}</p>
     ${index.runs.length > 1 ? html`<p class="dim">${index.runs[row.run]}</p>` : null}
     ${row.fork ? html`<p class="dim">${row.with ? html`with the hint <q><bdi>${row.with}</bdi></q>` : "without a hint"}, from turn ${row.fork[1]}</p>` : null}
     <p>${(detail?.components || []).map(([name, value]) => html`<span class="fact ${value === 1 ? "good" : "bad"}"><code>${name}</code> ${short(value)}</span> `)}</p></div>`;

@@ -38,10 +38,13 @@ function FindingNote({ finding, row, place, current }) {
 }
 
 function Turn({ turn, row, detail, open, current, toggle, needle, forkAt }) {
-  const marks = turn.errors.length || turn.findings.length;
+  const teacher = detail.teacher.find(([number]) => number === turn.n);
+  const marks = teacher || turn.errors.length || turn.findings.length;
+  // The key belongs to the turn that has the focus, not to the current one.
+  const pressed = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); toggle(turn.n); } };
   return html`<li class="turn${turn.errors.length ? " erred" : ""}${current ? " current" : ""}" id="turn-${turn.n}">
     <div class="said">
-      <div class="summary" role="button" aria-expanded=${open} onClick=${() => toggle(turn.n)}><span class="n">${turn.n}</span>
+      <div class="summary" role="button" tabindex="0" aria-expanded=${open} onKeyDown=${pressed} onClick=${() => toggle(turn.n)}><span class="n">${turn.n}</span>
         <span class="line">${whole(turn.text) ? html`<bdi>${whole(turn.text).slice(0, 160)}</bdi> ` : null}${turn.calls.slice(0, 4).map((call) => html`<bdi class="does"><code><b>${call.name || "(no name)"}</b> ${call.brief}</code></bdi> `)}${turn.calls.length > 4 ? html`<span class="dim">and ${turn.calls.length - 4} more</span>` : null}</span>
         <span class="status ${turn.failed ? "bad" : "ok"}"><bdi>${turn.outcome}</bdi></span></div>
       ${open ? html`<div class="body">
@@ -51,7 +54,7 @@ function Turn({ turn, row, detail, open, current, toggle, needle, forkAt }) {
         ${turn.notes.map((note) => html`<p class="label">${detail.origin ? "user" : "environment"}</p><${Block} text=${note} needle=${needle} kind="prose" />`)}
         <p class="label">${duration(turn.seconds)} ${detail.origin ? null : html`<button type="button" class="fork-here" onClick=${() => forkAt(turn.n)}>fork here</button>`} <a href=${turnHref(row, turn.n)}>link</a></p></div>` : null}
     </div>
-    ${marks ? html`<div class="beside">${turn.errors.map((error) => html`<${ErrorNote} error=${error} />`)}${turn.findings.map((place) => html`<${FindingNote} finding=${detail.findings[place]} row=${row} place=${place} />`)}</div>` : null}
+    ${marks ? html`<div class="beside">${turn.errors.map((error) => html`<${ErrorNote} error=${error} />`)}${teacher ? html`<p class="dim apart">${apart(teacher[1])}</p>` : null}${turn.findings.map((place) => html`<${FindingNote} finding=${detail.findings[place]} row=${row} place=${place} />`)}</div>` : null}
   </li>`;
 }
 

@@ -37,7 +37,7 @@ function ForkPanel({ row, detail, turn, index, close }) {
   return html`<section class="fork" aria-label="Fork" ref=${box}><div class="bar"><h3>Continue from turn ${turn}</h3><button type="button" onClick=${close}>close</button></div>
     <label>hint <textarea rows="3" name="hint" onInput=${(event) => setHint(event.target.value)} value=${hint} placeholder="A text that the agent reads before this turn"></textarea></label>
     ${able ? html`<p class="bar"><button type="button" disabled=${!hint.trim()} onClick=${() => start([hint, ""])}>both</button> <button type="button" disabled=${!hint.trim()} onClick=${() => start([hint])}>with the hint</button> <button type="button" onClick=${() => start([""])}>without</button> <span class="dim">played by ${index.fork.agent}${index.fork.where ? ` on ${index.fork.where}` : ""}</span></p>`
-    : html`<p class="dim">${source.live ? index.fork_why || "Forks need a command here:" : "This page is a file. Run this to continue the episode, then open both with `etude view`:"}</p>
+    : html`<p class="dim">${source.live ? index.fork_why || "Forks need a command here:" : html`This page is a file. Run this to continue the episode, then open both with <code>etude view</code>:`}</p>
       <pre class="command">${commands}</pre>`}
     ${problem ? html`<p class="cause">${problem}</p>` : null}
     ${jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`<${Job} job=${job} index=${index} />`)}</ul>` : null}</section>`;

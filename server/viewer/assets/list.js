@@ -1,46 +1,4 @@
-// The list of runs and of episodes. Only the rows in view are in the document, so that 10,000 of them do not lag.
-const FILTERS = ["q", "run", "reward", "kind", "finding", "generator", "agent", "step"];
-const SORTS = {
-  no: (row) => [row.run, row.number], agent: (row) => [row.agent], task: (row) => [row.task], reward: (row) => [row.value ?? -1],
-  turns: (row) => [row.turns], errors: (row) => [row.errors], findings: (row) => [row.findings.length], time: (row) => [row.seconds ?? 0],
-};
-
-function rewardClass(row) {
-  if (row.running) return "running";
-  return row.value === null ? "void" : row.value === 1 ? "full" : row.value === 0 ? "zero" : "part";
-}
-
-function haystack(row) {
-  row.searched ??= [row.agent, row.task, row.end, row.generator, row.episode, row.kinds.join(" "), row.findings.join(" "), row.with, row.text].join(" ").toLowerCase();
-  return row.searched;
-}
-
-function fits(row, query) {
-  const words = (query.q || "").toLowerCase().split(/\s+/).filter(Boolean);
-  const reward = rewardClass(row);
-  return (!query.run || String(row.run) === query.run)
-    && (!query.reward || reward === query.reward || (query.reward === "less" && (reward === "zero" || reward === "part")))
-    && (!query.kind || (query.kind === "*" ? row.kinds.length > 0 : query.kind === "none" ? !row.kinds.length : row.kinds.includes(query.kind)))
-    && (!query.finding || (query.finding === "*" ? row.findings.length > 0 : row.findings.some((pair) => pair.includes(query.finding))))
-    && (!query.generator || row.generator === query.generator)
-    && (!query.agent || row.agent === query.agent || row.model === query.agent)
-    && (!query.step || String(row.step) === query.step)
-    && words.every((word) => haystack(row).includes(word));
-}
-
-function chosenRows(rows, query) {
-  const [name = "no", order = "up"] = (query.sort || "no").split("-");
-  const key = SORTS[name] || SORTS.no;
-  const sign = order === "down" ? -1 : 1;
-  const chosen = rows.filter((row) => fits(row, query));
-  const compare = (a, b) => {
-    const [x, y] = [key(a), key(b)];
-    for (let i = 0; i < x.length; i += 1) if (x[i] !== y[i]) return (x[i] < y[i] ? -1 : 1) * sign;
-    return a.run - b.run || a.number - b.number;
-  };
-  return name === "no" && order === "up" ? chosen : chosen.sort(compare);
-}
-
+// The head of the list: filters, totals, runs, and what went wrong.
 const distinct = (values) => [...new Set(values)].filter(Boolean).sort();
 
 function Select({ label, name, query, options }) {

@@ -20,6 +20,7 @@ function Strip({ marks }) {
     ${Object.keys(paths).map((kind) => paths[kind] && html`<path class=${`s-${kind}`} d=${paths[kind]} />`)}</svg>`;
 }
 
+const apart = (value) => `the teacher that read the hint is ${short(value)} nats a token away`;
 const CELL = { least: 5, most: 26, label: 0 };
 
 function Lane({ name, children }) {
@@ -28,8 +29,8 @@ function Lane({ name, children }) {
 
 // Returns the marks of a lane at their turns.
 function Marks({ items, cell }) {
-  return items.map(({ turn, kind, label, href, text }) => html`<a class="mark ${kind}" href=${href} title=${label}
-    style=${{ left: `${turn * cell}px`, width: `${Math.max(4, cell - 2)}px` }} tabindex="-1">${cell >= 12 ? text : ""}</a>`);
+  return items.map(({ turn, kind, label, href, text, share = 1 }) => html`<a class="mark ${kind}" href=${href} title=${label}
+    style=${{ left: `${turn * cell}px`, width: `${Math.max(4, cell - 2)}px`, ...(share < 1 ? { top: `${3 + 12 * (1 - share)}px` } : {}) }} tabindex="-1">${cell >= 12 || kind.startsWith("finding") ? text : ""}</a>`);
 }
 
 function turnHref(row, number) {
@@ -51,7 +52,10 @@ function laneItems(row, detail) {
   const findings = detail.findings.map((finding, place) => ({ ...finding, place })).filter((finding) => finding.turn !== null).map((finding) => ({
     turn: finding.turn, kind: `finding ${finding.severity}`, href: address(["e", row.id, "f", finding.place]), label: `${finding.severity}: ${finding.exploit}`, text: "\u25b2",
   }));
-  return { turns, errors, hints, faults, findings };
+  // The bars are as high as the teacher is far away, compared with the episode's largest.
+  const most = Math.max(...detail.teacher.map(([, value]) => value), 1e-9);
+  const teacher = detail.teacher.map(([turn, value]) => ({ turn, kind: "teacher", href: turnHref(row, turn), label: `turn ${turn}: ${apart(value)}`, text: "", share: Math.max(0.15, value / most) }));
+  return { turns, errors, hints, teacher, faults, findings };
 }
 
 function Timeline({ row, detail, current }) {
@@ -70,10 +74,10 @@ function Timeline({ row, detail, current }) {
     const left = current * cell - width / 2;
     if (box.current && number * cell > width) box.current.scrollLeft = Math.max(0, left);
   }, [current, cell, width]);
-  const used = ["turns", "errors", "hints", "faults", "findings"].filter((name) => name === "turns" || name === "errors" || lanes[name].length);
+  const used = ["turns", "errors", "hints", "teacher", "faults", "findings"].filter((name) => name === "turns" || name === "errors" || lanes[name].length);
   return html`<div class="timeline" ref=${box} role="group" aria-label="Timeline of the episode">
     <div class="lanes" style=${{ minWidth: `${number * cell + 92}px` }}>
-      <i class="now" style=${{ left: `${88 + current * cell}px`, width: `${cell}px` }}></i>
+      <i class="now" style=${{ left: `calc(var(--names) + ${current * cell}px)`, width: `${cell}px` }}></i>
       ${used.map((name) => html`<${Lane} name=${name === "findings" ? "findings" : name}><${Marks} items=${lanes[name]} cell=${cell} /></>`)}
     </div>
   </div>`;

@@ -79,12 +79,12 @@ function Episode({ id, args, index, picked, pick, keys, list }) {
   return html`<main class="episode">
     <header><p class="crumbs"><a href=${address([], list.query)}>Episodes</a> <span class="dim">/ ${index.runs[row.run]}</span> <span class="steps"><button type="button" onClick=${() => step(-1)} title="previous ([)">\u2190</button><button type="button" onClick=${() => step(1)} title="next (])">\u2192</button></span></p>
       <h2><span class="dim">${row.number}</span> <bdi>${row.agent}</bdi> <span class="dim">on</span> <bdi>${row.task}</bdi></h2>
-      <p class="facts"><span>reward <${Score} row=${row} /></span> <span>${row.end}</span> <span>${count(row.turns, "turn")}</span> <span>${count(row.errors, "error turn")}${row.errors ? `, ${row.recovered} recovered` : ""}</span>${row.faults ? html` <span>${count(row.faults, "injected fault")}</span>` : null}${row.generator ? html` <span>${row.generator}</span>` : null}${row.step !== null ? html` <a href=${address(["train", row.run], { step: row.step })}>step ${row.step}</a>` : null} <span>${duration(row.seconds)}</span></p>
+      <p class="facts"><span>reward <${Score} row=${row} /></span> <span>end ${row.end || "none"}</span> <span>${count(row.turns, "turn")}</span> <span>${count(row.errors, "error turn")}${row.errors ? `, ${row.recovered} recovered` : ""}</span>${row.faults ? html` <span>${count(row.faults, "injected fault")}</span>` : null}${row.generator ? html` <span>${row.generator}</span>` : null}${row.step !== null ? html` <a href=${address(["train", row.run], { step: row.step })}>step ${row.step}</a>` : null} <span>${duration(row.seconds)}</span></p>
       <${Siblings} row=${row} index=${index} picked=${picked} pick=${pick} /></header>
     ${detail === undefined ? html`<p class="dim">Loading\u2026</p>` : null}
     ${detail === null ? html`<p class="empty">${problem || "The turns of this episode did not fit into this page; `etude view` shows them."}</p>` : null}
     ${detail ? html`
-      ${whole(detail.cause) ? html`<p class="cause"><strong>not valid</strong> <${Txt} text=${detail.cause} /></p>` : null}
+      <${Verdict} row=${row} detail=${detail} />
       <${Timeline} row=${row} detail=${detail} current=${current} /><${Facts} row=${row} detail=${detail} />
       ${detail.findings.length ? html`<section><h3>Findings</h3><div class="findings">${detail.findings.map((finding, place) => html`<${FindingNote} finding=${finding} row=${row} place=${place} current=${place === aim.place} />`)}</div></section>` : null}
       <details class="prompt"><summary>Prompt</summary><${Block} text=${detail.prompt} kind="prose" /></details>

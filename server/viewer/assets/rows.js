@@ -2,12 +2,12 @@
 const OVERSCAN = 12;
 const isNarrow = () => window.matchMedia("(max-width: 44rem)").matches;
 const rowHeight = () => (isNarrow() ? 54 : 29);
-const COLUMNS = [["no", "no."], ["agent", "agent"], ["task", "task"], ["reward", "reward"], ["turns", "turns"], ["", "course"], ["errors", "errors"], ["findings", "findings"], ["", "end"], ["time", "time"]];
+const COLUMNS = [["no", "no."], ["agent", "agent"], ["task", "task"], ["reward", "reward"], ["turns", "turns"], ["", "course"], ["errors", "errors / recovered"], ["findings", "findings"], ["", "end"], ["time", "time"]];
 
 function Head({ query }) {
   const [name = "no", order = "up"] = (query.sort || "no").split("-");
   const sort = (column) => goQuietly([], { ...query, sort: column === name && order === "up" ? `${column}-down` : column, row: undefined });
-  return html`<div class="row head" role="row">${COLUMNS.map(([column, text]) => html`<span role="columnheader" class="c-${text.replace(".", "")}">
+  return html`<div class="row head" role="row">${COLUMNS.map(([column, text]) => html`<span role="columnheader" class="c-${column || text}">
     ${column ? html`<button type="button" onClick=${() => sort(column)}>${text}${column === name ? (order === "up" ? " \u2191" : " \u2193") : ""}</button>` : text}</span>`)}</div>`;
 }
 
@@ -16,9 +16,9 @@ function Row({ row, place, top, chosen, picked }) {
   return html`<a class="row${chosen ? " chosen" : ""}${picked ? " picked" : ""}" role="row" aria-selected=${chosen} href=${address(["e", row.id])}
       style=${{ top: `${top}px` }} data-place=${place} tabindex=${chosen ? 0 : -1}>
     <span class="c-no num">${row.number}</span><span class="c-agent"><${Name}>${row.agent}</></span>
-    <span class="c-task"><${Name}>${row.task}</>${row.sample ? html` <i class="dim">sample ${row.sample}</i>` : null}${row.fork ? html` <i class="dim">fork at ${row.fork[1]}${row.with ? ", with hint" : ""}</i>` : null}</span>
+    <span class="c-task" title=${row.task}><${Name}>${row.task}</>${row.sample ? html` <i class="dim">sample ${row.sample}</i>` : null}${row.fork ? html` <i class="dim">fork at ${row.fork[1]}${row.with ? ", with hint" : ""}</i>` : null}</span>
     <span class="c-reward num"><${Score} row=${row} /></span><span class="c-turns num">${row.turns}</span><span class="c-course"><${Strip} marks=${row.strip} /></span>
-    <span class="c-errors num${row.errors ? "" : " zero"}">${row.errors ? `${row.recovered}/${row.errors}` : "0"}</span>
+    <span class="c-errors num${row.errors ? "" : " zero"}">${row.errors}${row.errors ? html`<i class="of"> / ${row.recovered}</i>` : null}<i class="unit"> ${row.errors === 1 ? "error" : "errors"}</i></span>
     <span class="c-findings num${row.findings.length ? ` ${worst}` : " zero"}">${row.findings.length}</span>
     <span class="c-end">${row.end}</span><span class="c-time num">${duration(row.seconds)}</span></a>`;
 }
@@ -56,15 +56,16 @@ function Rows({ rows, query, picked, list }) {
 
 function Empty({ index }) {
   if (index.rows.length) return html`<p class="empty">No episode fits these filters. <a href="#/">Show all</a></p>`;
-  if (source.live) return html`<p class="empty">${index.waiting || "No episodes yet. They appear here when they end; `etude run --out RUN` plays some."}</p>`;
+  if (source.live) return html`<p class="empty">${index.waiting || "No episodes yet. They appear here when they end."}${index.waiting ? null : html` Play some with <code>etude run --out RUN</code>.`}</p>`;
   return html`<p class="empty">This page holds no episodes.</p>`;
 }
 
 function Home({ index, query, picked, list }) {
-  const shown = useMemo(() => chosenRows(index.rows, query), [index.rows, JSON.stringify(query)]);
+  const { shown, busy } = useChosen(index.rows, query);
+  useEffect(() => { if (shown) list.order = shown; }, [shown]);
+  if (!shown) return html`<main><p class="dim">Loading\u2026</p></main>`;
   const filtered = shown.length !== index.rows.length;
-  useEffect(() => { list.order = shown; }, [shown]);
-  return html`<main class="home">
+  return html`<main class="home" aria-busy=${busy}>
     ${index.tokens ? html`<${Tokens} />` : null}
     ${index.rows.length ? html`<${Totals} rows=${filtered ? shown : index.rows} />` : null}
     <${Runs} index=${index} query=${query} />

@@ -33,8 +33,18 @@ const Name = ({ children }) => html`<bdi>${children}</bdi>`;
 
 // --- Addresses: "#/e/0.3/t/5", "#/?kind=timeout" ---------------------------------------------------------------
 
+// Browsers refuse to write the address often (Safari: 100 times in 10 s), so it is written when the keys pause.
+const ADDRESS_AFTER_MS = 200;
+const unwritten = { address: null, timer: 0 };
+
+function writeAddress() {
+  clearTimeout(unwritten.timer);
+  if (unwritten.address !== null) history.replaceState(null, "", unwritten.address);
+  unwritten.address = null;
+}
+
 function route() {
-  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [path, query = ""] = (unwritten.address ?? location.hash).replace(/^#\/?/, "").split("?");
   return { parts: path.split("/").filter(Boolean).map(decodeURIComponent), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
@@ -44,12 +54,17 @@ function address(parts, query = {}) {
   return `#/${path}${used.length ? `?${new URLSearchParams(used)}` : ""}`;
 }
 
-const go = (parts, query) => { location.hash = address(parts, query); };
+const go = (parts, query) => { writeAddress(); location.hash = address(parts, query); };
 // An address that replaces the present one makes no new step back.
 function goQuietly(parts, query) {
-  history.replaceState(null, "", address(parts, query));
+  unwritten.address = address(parts, query);
+  clearTimeout(unwritten.timer);
+  unwritten.timer = setTimeout(writeAddress, ADDRESS_AFTER_MS);
   window.dispatchEvent(new HashChangeEvent("hashchange"));
 }
+window.addEventListener("hashchange", (event) => { if (event.isTrusted) unwritten.address = null; });
+window.addEventListener("click", writeAddress, true);
+window.addEventListener("pagehide", writeAddress);
 
 const setting = {
   get(name) { try { return localStorage.getItem(`etude-${name}`); } catch { return null; } },

@@ -49,7 +49,7 @@ function Chart({ chart, run, chosen, steps }) {
 function StepEpisodes({ index, run, step, steps, list }) {
   const rows = useMemo(() => index.rows.filter((row) => row.run === run && row.step === step), [index.rows, run, step]);
   useEffect(() => { if (step !== null) list.order = rows; }, [rows]);
-  if (step === null) return html`<p class="dim">${steps.size ? "Click a point of a curve to see the episodes of that step." : "This run recorded no episodes; `record.episodes` in the recipe keeps some of each step."}</p>`;
+  if (step === null) return html`<p class="dim">${steps.size ? "Click a point of a curve to see the episodes of that step." : "This run recorded no episodes; record_episodes in the recipe keeps some of each step."}</p>`;
   return html`<section class="step"><div class="bar"><h3>Episodes of step ${step}</h3> <a href=${address([], { run, step })}>in the list</a></div>
     ${rows.length ? html`<table class="few"><tbody>${rows.map((row) => html`<tr><td><a href=${address(["e", row.id])}>${row.number}</a></td><td><a href=${address(["e", row.id])}><bdi>${row.task}</bdi></a></td><td class="num"><${Score} row=${row} /></td><td class="num">${count(row.turns, "turn")}</td><td><${Strip} marks=${row.strip} /></td><td>${row.kinds.join(", ")}</td></tr>`)}</tbody></table>`
     : html`<p class="dim">No episode of this step was recorded.</p>`}</section>`;

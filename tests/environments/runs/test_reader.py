@@ -38,3 +38,11 @@ def test_a_line_that_is_not_an_episode_is_an_error_that_names_it(tmp_path: Path)
 def test_a_missing_file_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="play some with `etude run --out"):
         names(tmp_path)
+
+
+def test_reading_of_a_long_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etude.environments.runs.reader.REPORTED", 2)
+    (tmp_path / "episodes.jsonl").write_bytes(b"".join(row(name) + b"\n" for name in "abcde"))
+    reports: list[tuple[str, int, int]] = []
+    assert len(list(read_run(tmp_path, lambda *report: reports.append(report)))) == 5
+    assert reports == [(f"reading {tmp_path}", 2, 5), (f"reading {tmp_path}", 4, 5)]

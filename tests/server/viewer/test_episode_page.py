@@ -28,6 +28,21 @@ def test_timeline_has_a_lane_for_each_kind_of_mark(page: Page, report_file: str)
     assert page.locator(".timeline .mark.finding").get_attribute("href") == "#/e/1.0/f/0"
 
 
+def test_lane_shows_how_far_the_teacher_is_at_the_turns_of_a_training_run(page: Page, tmp_path: Path) -> None:
+    settings = {"step": 3, "divergence": {"1": 0.5, "2": 0.1, "99": 1.0, "x": 1.0, "0": "much"}}
+    write_report([written(tmp_path / "run", marked_row(settings=settings))], tmp_path / "report.html")
+    page.goto(f"{(tmp_path / 'report.html').as_uri()}#/e/0.0")
+    page.wait_for_selector(".timeline")
+    assert "teacher" in page.locator(".timeline .lane-name").all_inner_texts()
+    bars = page.locator(".mark.teacher")
+    assert [bar.get_attribute("href") for bar in bars.all()] == ["#/e/0.0/t/1", "#/e/0.0/t/2"]
+    high, low = (bar.bounding_box() for bar in bars.all())
+    assert high and low and high["height"] > 2 * low["height"]
+    beside = page.locator("#turn-1 .beside").inner_text()
+    assert "the teacher that read the hint is 0.5 nats a token away" in beside
+    assert page.locator(".prompt >> text=divergence").count() == 0
+
+
 def test_hint_stands_beside_its_error_turn(page: Page, report_file: str) -> None:
     page.goto(f"{report_file}#/e/1.0")
     beside = page.locator("#turn-1 .beside")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 ROW = ".window .row"
+PAINTED = """() => {
+    window.painted = [];
+    document.addEventListener("keydown", (event) => requestAnimationFrame(() => {
+        setTimeout(() => window.painted.push(performance.now() - event.timeStamp));
+    }), true);
+}"""
+"""Records how many milliseconds each key waits for the frame after it."""
 
 
 def tasks(page: Page) -> list[str]:
@@ -116,6 +124,33 @@ def test_theme_follows_the_system_until_it_is_switched(browser: Browser, report_
         page.wait_for_function(f"() => {colour} === '{dark}'")
 
 
+def test_fast_keys_are_shown_in_the_address_when_they_pause(page: Page, report_file: str) -> None:
+    page.goto(report_file)
+    page.wait_for_selector(ROW)
+    page.evaluate("""() => {
+        const write = history.replaceState.bind(history);
+        window.writes = 0;
+        history.replaceState = (...values) => { window.writes += 1; write(...values); };
+    }""")
+    keys = """(keys) => keys.forEach((key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key })))"""
+    page.evaluate(keys.replace("{ key }", "{ key, bubbles: true }"), ["j"] * 40 + ["k"] * 2)
+    page.wait_for_function("() => location.hash === '#/?row=4'")
+    assert page.evaluate("window.writes") < 5
+    assert page.locator(f"{ROW}.chosen").get_attribute("data-place") == "4"
+
+
+def test_address_of_the_list_is_complete_when_a_row_is_clicked_at_once(page: Page, report_file: str) -> None:
+    page.goto(report_file)
+    page.wait_for_selector(ROW)
+    page.keyboard.press("/")
+    page.keyboard.type("marked")
+    page.click(ROW)
+    page.wait_for_selector("main.episode .turns")
+    page.go_back()
+    page.wait_for_selector(ROW)
+    assert page.url.endswith("#/?q=marked") and tasks(page) == ["task-marked"]
+
+
 @pytest.fixture(scope="module")
 def long_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = written(tmp_path_factory.mktemp("long"), *long_list(10_000))
@@ -139,6 +174,36 @@ def test_ten_thousand_episodes_are_a_window_of_rows_and_each_opens(browser: Brow
         page.keyboard.press("u")
         page.fill("#search", "package-5__")
         page.wait_for_function("() => document.querySelector('#filters output').textContent.startsWith('104 of')")
+
+
+@pytest.mark.slow
+def test_typing_in_ten_thousand_episodes_narrows_and_widens_the_list(browser: Browser, long_report: str) -> None:
+    shown = "() => document.querySelector('#filters output').textContent.startsWith('{} of')"
+    unsolved = [number for number in range(10_000) if number % 97 == 5 and number % 4]
+    with opened(browser) as page:
+        page.goto(f"{long_report}#/?sort=task-down&reward=less")
+        page.wait_for_selector(ROW, timeout=60_000)
+        page.keyboard.press("/")
+        page.keyboard.type("package-5__ task-3")
+        page.wait_for_function(shown.format(sum(str(number).startswith("3") for number in unsolved)))
+        assert page.locator("#search").input_value() == "package-5__ task-3"
+        for _ in " task-3":
+            page.keyboard.press("Backspace")
+        page.wait_for_function(shown.format(len(unsolved)))
+        names = sorted((f"package-5__task-{number}" for number in unsolved), reverse=True)
+        assert tasks(page) == names[: len(tasks(page))]
+        page.wait_for_function("() => !document.querySelector('main[aria-busy=true]')")
+
+
+@pytest.mark.slow
+def test_keys_in_ten_thousand_episodes_are_painted_without_a_lag(browser: Browser, long_report: str) -> None:
+    with opened(browser) as page:
+        page.goto(long_report)
+        page.wait_for_selector(ROW, timeout=60_000)
+        page.evaluate(PAINTED)
+        page.locator("#search").press_sequentially("package-5__ file_not_found", delay=80)
+        page.wait_for_function("() => document.querySelector('#filters output').textContent.startsWith('35 of')")
+        assert median(page.evaluate("window.painted")) < 100
 
 
 @pytest.mark.parametrize("address", ["", "#/e/1.0", "#/c/0.0/0.2"])

@@ -51,6 +51,26 @@ def test_loss_is_the_weighted_sum_over_the_tokens_of_the_sites(settings: Setting
         torch.testing.assert_close(actual, reference, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("gate", [False, True])
+def test_distiller_remembers_the_mean_divergence_of_each_site(gate: bool) -> None:
+    student, teacher, played = model(seed=1), model(seed=2), rollout()
+    settings = Settings(gate=gate)
+    distiller = Distiller(settings)
+    distiller.loss(student, teacher, [(played, sites())])
+    expected = {
+        site.turn: token_divergences(student, teacher, played, site, settings).mean().item() for site in sites()
+    }
+    assert distiller.by_turn == {played.episode_id: pytest.approx(expected, rel=1e-4)}
+
+
+def test_distiller_forgets_the_oldest_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etude.trainers.distillation.distiller.REMEMBERED", 2)
+    student, distiller = model(seed=1), Distiller(OPEN)
+    for name in ("a", "b", "c"):
+        distiller.loss(student, student, [(replace(rollout(), episode_id=name), sites())])
+    assert list(distiller.by_turn) == ["b", "c"]
+
+
 @pytest.mark.parametrize("number", [1, 2, 4, 8])
 def test_mean_over_weights_does_not_depend_on_the_number_of_sites(number: int) -> None:
     """Sites of a rollout weigh 1 / number each; dividing by their tokens as well would count the number twice."""

@@ -57,6 +57,14 @@ def test_records_are_the_episodes_of_each_batch_with_its_step(tmp_path: Path) ->
     assert episode.error_turns[0].kind == "style" and stored[0].agent == "policy" and stored[0].valid
 
 
+def test_records_hold_how_far_the_teacher_is_at_each_turn_where_it_was_measured(tmp_path: Path) -> None:
+    measured = {"1-0": {2: 0.25, 0: 0.12345678}, "1-9": {0: 1.0}}
+    EpisodeRecords(tmp_path, lambda: batch(1), 2, lambda: measured).on_step_end(None, state(1), None)
+    first, second = read_run(tmp_path)
+    assert first.settings == {"step": 1, "divergence": {"0": 0.123457, "2": 0.25}}
+    assert second.settings == {"step": 1}
+
+
 def test_records_hold_a_batch_once_when_several_steps_learn_from_it(tmp_path: Path) -> None:
     same = batch(1)
     played(EpisodeRecords(tmp_path, lambda: same, 2), 1, 2, 3)
