@@ -47,7 +47,8 @@ class Cluster:
         from kubernetes import client
 
         self._client = client.ApiClient(self._configuration)
-        self._core = client.CoreV1Api(self._client)
+        # Its methods also take a dictionary, and return what the cluster wrote.
+        self._core: Any = client.CoreV1Api(self._client)
         self.namespace = namespace or own_namespace or "default"
 
     @property
@@ -68,7 +69,7 @@ class Cluster:
         """Return the first thing that this account may not do with pods, with the remedy; None when it may do all."""
         from kubernetes import client
 
-        reviews = client.AuthorizationV1Api(self._client)
+        reviews: Any = client.AuthorizationV1Api(self._client)
         for resource, verbs in VERBS.items():
             name, _, subresource = resource.partition("/")
             for verb in verbs:

@@ -89,7 +89,7 @@ def why_ended(pod: Pod | None) -> str:
     if status.get("reason"):
         return f"the pod ended ({status['reason']}: {line(status.get('message', ''))})"
     if terminated:
-        code = terminated.get("exitCode")
+        code: int = terminated.get("exitCode", -1)
         text = line(terminated.get("message", "")) or _EXIT_CODES.get(code, "")
         return f"its worker ended with {code} ({text})" if text else f"its worker ended with {code}"
     if "deletionTimestamp" in pod["metadata"]:

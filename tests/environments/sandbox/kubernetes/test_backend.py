@@ -37,18 +37,13 @@ asyncio.run(main())
 # The rest of the suite is slow: test_conformance.py.
 CORE = (
     "runs_a_string_in_bash",
-    "feeds_bytes_to_stdin",
     "reads_and_writes_files",
     "reports_every_kind_of_change",
     "drops_hidden_writes_at_a_reset",
     "restores_in_another_sandbox",
     "ends_a_command_at_its_timeout",
     "survives_a_memory_bomb",
-    "a_daemon_is_dead_when_its_command_returns",
-    "is_usable_after_a_cancelled_call",
     "has_the_binds_read_only",
-    "has_no_network",
-    "has_no_capability_and_gains_none",
     "close_is_idempotent_and_final",
 )
 
@@ -82,6 +77,7 @@ def test_a_report_names_what_the_pod_itself_does_not_enforce(
     assert play(layers, report) == sorted(LACKS)
 
 
+@pytest.mark.slow
 def test_a_kubelet_that_kills_a_whole_container_is_noticed(api: Api, layers: Layers, tmp_path: Path) -> None:
     # Control groups of version 2 with memory.oom.group, as kubelets make them; this machine may have version 1.
     group = tmp_path / "cgroup"
@@ -101,6 +97,7 @@ def test_a_kubelet_that_kills_a_whole_container_is_noticed(api: Api, layers: Lay
     assert b"MemoryError" in output
 
 
+@pytest.mark.slow
 def test_with_loopback_the_worker_takes_the_interfaces_down(
     api: Api, layers: Layers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +120,7 @@ def test_with_loopback_the_worker_takes_the_interfaces_down(
     assert not any(value & 1 for name, value in flags.items() if name != "lo")
 
 
+@pytest.mark.slow
 def test_folders_are_shown_from_a_claim(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.cluster.standard = "baseline"  # which hostPath would not fit
     claim = tmp_path / "claim"
@@ -137,6 +135,7 @@ def test_folders_are_shown_from_a_claim(api: Api, tmp_path: Path, monkeypatch: p
     assert result.output.startswith(b"from the bind\n") and b"Read-only file system" in result.output
 
 
+@pytest.mark.slow
 def test_packages_of_a_bound_interpreter_are_not_there(api: Api, layers: Layers) -> None:
     python = layers.binds["/opt/etude/env"] / "python"
     packages = python / "lib" / "python3.12" / "site-packages"
@@ -147,6 +146,7 @@ def test_packages_of_a_bound_interpreter_are_not_there(api: Api, layers: Layers)
     assert result.output == b"/opt/etude/python/lib/python3.12\n"
 
 
+@pytest.mark.slow
 def test_a_spare_is_ready_for_the_next_sandbox_and_removed_with_the_process(
     api: Api, layers: Layers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +163,7 @@ def test_a_spare_is_ready_for_the_next_sandbox_and_removed_with_the_process(
     until(lambda: not api.cluster.pods)
 
 
+@pytest.mark.slow
 def test_pods_of_a_killed_server_end_at_once_and_are_removed_later(api: Api, layers: Layers) -> None:
     layers = Layers(layers.workspace)
     command = [sys.executable, "-c", SERVER, str(layers.workspace)]
@@ -210,15 +211,18 @@ def test_a_killed_worker_is_an_error_and_no_result(api: Api, layers: Layers) -> 
     assert "its worker ended with 137" in end_of(api, layers, api.cluster.kill)
 
 
+@pytest.mark.slow
 def test_a_deleted_pod_is_an_error(api: Api, layers: Layers) -> None:
     assert "the pod was deleted from outside" in end_of(api, layers, api.cluster.delete)
 
 
+@pytest.mark.slow
 def test_a_closed_connection_is_an_error(api: Api, layers: Layers) -> None:
     # The worker ends with its connection, so the pod has ended when the server looks.
     assert "its connection was closed" in end_of(api, layers, lambda name: api.drop_connections())
 
 
+@pytest.mark.slow
 def test_a_pod_ends_at_the_deadline_of_the_operator(
     api: Api, layers: Layers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +231,7 @@ def test_a_pod_ends_at_the_deadline_of_the_operator(
     assert "DeadlineExceeded" in end_of(api, layers, lambda name: None)
 
 
+@pytest.mark.slow
 def test_a_forked_child_does_not_touch_its_parent_s_pod(api: Api, layers: Layers) -> None:
     async def use(sandbox: Any) -> None:
         pid = os.fork()

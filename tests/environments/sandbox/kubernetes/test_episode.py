@@ -13,6 +13,8 @@ from etude.environments.coding.session import CodingSession
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import InfrastructureError
 
+pytestmark = pytest.mark.slow
+
 SUBMIT: dict[str, Any] = {"tool_calls": [{"id": "c1", "name": "submit", "arguments": {}}]}
 BASH: dict[str, Any] = {"tool_calls": [{"id": "c1", "name": "bash", "arguments": {"command": "echo here"}}]}
 

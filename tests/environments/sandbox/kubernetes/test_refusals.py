@@ -30,7 +30,12 @@ def test_a_cluster_with_everything_allowed_is_available(api: Api) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "resource"),
-    [("create", "pods"), ("watch", "pods"), ("list", "pods"), ("get", "pods/attach")],
+    [
+        ("create", "pods"),
+        ("get", "pods/attach"),
+        pytest.param("watch", "pods", marks=pytest.mark.slow),
+        pytest.param("list", "pods", marks=pytest.mark.slow),
+    ],
 )
 def test_what_the_account_may_not_do_is_named_with_the_role(api: Api, layers: Layers, verb: str, resource: str) -> None:
     api.cluster.rules.discard((verb, resource))
@@ -74,6 +79,7 @@ def test_an_api_that_does_not_answer_is_unavailable(api: Api, layers: Layers, mo
     assert "cannot reach the cluster's API at https://127.0.0.1:9" in str(error) and "cluster-info" in str(error)
 
 
+@pytest.mark.slow
 def test_a_certificate_that_is_not_trusted_is_unavailable(
     api: Api, layers: Layers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +94,7 @@ def test_credentials_that_are_not_accepted_are_unavailable(api: Api, layers: Lay
     assert isinstance(error, SandboxUnavailable) and "does not accept the credentials" in str(error)
 
 
+@pytest.mark.slow
 def test_an_image_that_cannot_be_pulled_is_named(api: Api, layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETUDE_KUBERNETES_IMAGE", "registry.example.com/absent:1")
     error = refused(layers)
@@ -96,6 +103,7 @@ def test_an_image_that_cannot_be_pulled_is_named(api: Api, layers: Layers, monke
     assert not api.cluster.pods
 
 
+@pytest.mark.slow
 def test_an_image_that_shows_packages_or_a_writable_file_is_refused(api: Api, layers: Layers) -> None:
     ((name, image),) = api.cluster.node.images.items()
     closed = image.name.partition(":")[0]
@@ -111,6 +119,7 @@ def test_an_image_that_shows_packages_or_a_writable_file_is_refused(api: Api, la
     assert all(isinstance(error, SandboxUnavailable) for error in said.values())
 
 
+@pytest.mark.slow
 def test_a_runtime_that_keeps_the_interfaces_up_is_unavailable(
     api: Api, layers: Layers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +131,7 @@ def test_a_runtime_that_keeps_the_interfaces_up_is_unavailable(
     until(lambda: not api.cluster.pods)
 
 
+@pytest.mark.slow
 def test_a_pod_without_a_node_is_an_error_with_the_scheduler_s_words(
     api: Api, layers: Layers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +143,7 @@ def test_a_pod_without_a_node_is_an_error_with_the_scheduler_s_words(
     until(lambda: not api.cluster.pods)
 
 
+@pytest.mark.slow
 def test_a_folder_that_the_node_lacks_is_told_by_its_events(
     api: Api, layers: Layers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +168,7 @@ def test_a_spent_quota_is_an_error_and_not_unavailable(api: Api, layers: Layers)
     assert not isinstance(error, SandboxUnavailable) and "exceeded quota" in str(error)
 
 
+@pytest.mark.slow
 def test_an_api_that_fails_once_is_asked_again(api: Api, layers: Layers) -> None:
     in_sandbox(layers, lambda sandbox: sandbox.exec("true"), SMALL, "kubernetes")
     api.cluster.broken = 1
