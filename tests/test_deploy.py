@@ -12,6 +12,9 @@ import pytest
 import yaml
 from helpers.programs import program
 
+from etude.environments.sandbox.docker.image import PREPARE
+from etude.environments.sandbox.kubernetes.cluster import VERBS
+from etude.environments.sandbox.kubernetes.pod import LABEL
 from etude.server.serving import SHUTDOWN_S
 from etude.server.workers.place import REPLICA
 from etude.server.workers.totals import ANSWER_S
@@ -71,6 +74,25 @@ def test_the_cluster_s_balancer_names_every_pod_and_haproxy_accepts_it(folder: P
     command = [program("haproxy", "haproxy"), "-c", "-f", str(tmp_path / "haproxy.cfg")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_pods_of_sandboxes_have_the_rights_and_the_wall_that_the_backend_counts_on(folder: Path) -> None:
+    documents = list(yaml.safe_load_all((folder / "sandbox-pods.yaml").read_text()))
+    for document in documents:
+        kubernetes_validate.validate(document, "1.31", strict=True)
+    objects = {document["kind"]: document for document in documents}
+    assert set(objects) == {"ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}
+    granted = {resource: set(rule["verbs"]) for rule in objects["Role"]["rules"] for resource in rule["resources"]}
+    assert granted == {**{resource: set(verbs) for resource, verbs in VERBS.items()}, "events": {"list"}}
+    assert objects["RoleBinding"]["subjects"][0]["name"] == objects["ServiceAccount"]["metadata"]["name"]
+    policy = objects["NetworkPolicy"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == {LABEL: "1"}
+    assert sorted(policy["policyTypes"]) == ["Egress", "Ingress"] and not {"egress", "ingress"} & set(policy)
+
+
+def test_the_image_of_pods_is_prepared_as_docker_s_is(folder: Path) -> None:
+    prepared = PREPARE.format(base="${BASE}").partition("RUN ")[2]
+    assert (folder / "sandbox.Dockerfile").read_text().endswith(f"RUN {prepared}")
 
 
 def test_compose_accepts_the_file_and_servers_have_time_to_drain(folder: Path) -> None:

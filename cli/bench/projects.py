@@ -48,6 +48,7 @@ PEERS: dict[str, Peer] = {
 ISOLATION = {
     "bubblewrap": "namespaces, seccomp, cgroup, no network",
     "docker": "container, no network",
+    "kubernetes": "pod, no network",
     "podman": "container, no network",
     "process": "Landlock, seccomp, limits",
 }

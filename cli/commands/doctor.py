@@ -22,6 +22,7 @@ OPTIONAL = {
     "vllm": "vllm",
     "verifiers": "verifiers",
     "ray": "ray",
+    "kubernetes": "kubernetes",
     "huggingface-hub": "hub",
 }
 """Optional distributions, and the extra of Etude that installs each."""

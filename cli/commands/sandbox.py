@@ -15,8 +15,8 @@ sandboxes = typer.Typer(no_args_is_help=True, help="Check the sandboxes, remove 
 
 @sandboxes.command("check")
 def check(
-    backends: Annotated[list[str] | None, typer.Argument(help="Check these backends; default: all.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Check every backend, as without a name.")] = False,
+    backends: Annotated[list[str] | None, typer.Argument(help="Check these backends; default: all configured.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Check all configured ones, as without a name.")] = False,
     runtime: Annotated[str, typer.Option(help="Let docker use this container runtime, such as runsc.")] = "",
     times: Annotated[
         bool, typer.Option("--times", help="Also measure times, with plain docker and bwrap for comparison.")

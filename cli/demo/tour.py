@@ -15,6 +15,7 @@ from ...environments.agents.erring import script
 from ...environments.drill.tasks import DrillTasks
 from ...environments.runs.writer import FILE_NAME
 from ...environments.sandbox import available
+from ...environments.sandbox.registry import configured_names
 from ...environments.snapshots import build_snapshot
 from ...environments.snapshots.store.cache import check_writable, write_whole
 from ...environments.tasks.task_set import TaskSet
@@ -183,5 +184,6 @@ def describe_sandbox(sandbox: SandboxReport) -> str:
     """Return how isolated the agents were and, where a stronger sandbox exists, how to get it."""
     lacks = f", lacks {', '.join(sandbox.lacks)}" if sandbox.lacks else ""
     used = f"{sandbox.backend} (isolation by {sandbox.isolation}, limits by {sandbox.limits}{lacks})"
+    meant = configured_names()
     stronger = takewhile(lambda item: item[0] != sandbox.backend, available().items())
-    return ". ".join([used, *(f"Stronger: {name}: {reason}" for name, reason in stronger if reason)])
+    return ". ".join([used, *(f"Stronger: {name}: {why}" for name, why in stronger if why and name in meant)])

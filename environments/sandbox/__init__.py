@@ -4,8 +4,9 @@ A sandbox shows a read-only workspace tree with one size-limited writable layer 
 Snapshot's interpreter and dependencies) at fixed paths, and nothing else of the host but an allow-listed base.
 
 Reading order: ``protocol`` (what a sandbox does), ``registry`` (how one is opened), ``backends/`` (bubblewrap and
-process) with ``keeper/`` (the process that runs their commands), ``docker/`` (docker and podman), ``layers/`` (trees:
-reset, changes, save), ``kernel/`` (system calls), ``conformance/`` (the checks that every backend must pass).
+process) with ``keeper/`` (the process that runs their commands), ``docker/`` (docker and podman) and ``kubernetes/``
+(pods) with ``containers/`` (the worker that runs their commands), ``layers/`` (trees: reset, changes, save),
+``kernel/`` (system calls), ``conformance/`` (the checks that every backend must pass).
 """
 
 from __future__ import annotations

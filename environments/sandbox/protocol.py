@@ -158,3 +158,5 @@ class Backend:
     """Return None when sandboxes can be opened here, else one line: why not, and the remedy."""
     cleanup: Callable[[], list[str]] = list
     """Remove what dead servers left, and return what was removed."""
+    configured: Callable[[], bool] = lambda: True
+    """Return whether the settings of this machine mean this backend; if not, it is left out where all are checked."""

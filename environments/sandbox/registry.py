@@ -16,11 +16,12 @@ SANDBOXES = Registry(
     {
         "bubblewrap": ".environments.sandbox.backends.bubblewrap:BUBBLEWRAP",
         "docker": ".environments.sandbox.docker.backend:DOCKER_BACKEND",
+        "kubernetes": ".environments.sandbox.kubernetes.backend:KUBERNETES",
         "podman": ".environments.sandbox.docker.backend:PODMAN_BACKEND",
         "process": ".environments.sandbox.backends.process:PROCESS",
     },
 )
-# Strongest first. Third-party sandboxes are opened by name alone.
+# Strongest first. Third-party sandboxes, and those of a cluster, are opened by name alone.
 _AUTOMATIC = ("bubblewrap", "docker", "process")
 _chosen: set[str] = set()
 """The backends that ``auto`` has opened in this process: a weaker one never takes their place."""
@@ -71,6 +72,18 @@ def load_backend(name: str) -> Backend:
     if not isinstance(backend, Backend):
         raise SandboxUnavailable(f"{SANDBOXES.paths()[name]} is not a Backend; point its entry point to one")
     return backend
+
+
+def configured_names() -> list[str]:
+    """Return the backends that the settings of this machine mean, sorted, whether they work or not."""
+    return [name for name in SANDBOXES.names() if _is_configured(name)]
+
+
+def _is_configured(name: str) -> bool:
+    try:
+        return load_backend(name).configured()
+    except SandboxUnavailable:
+        return True
 
 
 def remove_leftovers() -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ....errors import SandboxError, SandboxUnavailable
-from ..registry import SANDBOXES, load_backend, opened_sandbox
+from ..registry import SANDBOXES, configured_names, load_backend, opened_sandbox
 from .call_costs import measure_calls
 from .call_costs import plain_costs as plain_costs
 from .checking import make_layers
@@ -52,9 +52,9 @@ def check(
     grader: Grader | None = None,
     progress: Callable[[str, int, int], None] = lambda backend, done, total: None,
 ) -> list[Row]:
-    """Run the suite on each backend named, or on all. Raises UnknownName."""
+    """Run the suite on each backend named, or on all that are configured. Raises UnknownName."""
     rows: list[Row] = []
-    checked = names or [*SANDBOXES.names(), *([ROOTLESS] if os.geteuid() == 0 else [])]
+    checked = names or [*configured_names(), *([ROOTLESS] if os.geteuid() == 0 else [])]
     for name in checked:
         progress(name, len(rows), len(checked))
         row = Row(name)

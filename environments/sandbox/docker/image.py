@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
+from ..containers.worker_program import PYTHON_OPTIONS, worker_arguments
+from ..containers.worker_sandbox import room
 from ..layers.base_layer import HIDDEN_PROC, PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
-from ..module_texts import LOADER, module_texts
 from ..protocol import MIB, SANDBOX_UID, Layers, Limits
 from .bind_links import mount_without_path
 from .engine import LABEL, OWNER, PODMAN, Engine, owner
@@ -44,7 +45,7 @@ _MASKED = [
     *(f"/sys/fs/{name}" for name in "btrfs ext4 f2fs fuse xfs".split()),
 ]
 _READ_ONLY = "/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger".split()
-_PREPARE = """FROM {base}
+PREPARE = """FROM {base}
 USER 0:0
 RUN rm -rf /usr/lib*/python*/site-packages /usr/lib*/python*/dist-packages /usr/lib*/python*/ensurepip/_bundled \\
     /usr/local/lib*/python*/site-packages /usr/local/lib*/python*/dist-packages \\
@@ -54,25 +55,6 @@ RUN rm -rf /usr/lib*/python*/site-packages /usr/lib*/python*/dist-packages /usr/
     -exec rm -rf {{}} + ; find / -xdev -type f -perm /6000 -exec chmod a-s {{}} + ; \\
     mkdir -p /workspace && python3 -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))'
 """
-# The worker's modules in the order of their imports, under the names that they have here.
-_WORKER_MODULES = (
-    "kernel.linux",
-    "kernel.cgroups",
-    "kernel.cpu_limits",
-    "kernel.launch",
-    "keeper.capture",
-    "layers.tree_access",
-    "layers.records",
-    "layers.lower",
-    "layers.touched",
-    "layers.reset_tree",
-    "layers.changes",
-    "layers.save_layer",
-    "layers.restore_layer",
-    "docker.worker.command",
-    "docker.worker.serve",
-)
-_BOOT = f"{LOADER}load(zip(sys.argv[1].split(), sys.argv[2:])).main()"
 # So that two sandboxes do not make the same image.
 _one_at_a_time = threading.Lock()
 
@@ -106,7 +88,7 @@ def _prepared_root(engine: Engine, base: str) -> Root:
         )
     with engine.errors(f"inspect {base}"):
         identity = engine.api.inspect_image(base)["Id"]
-    recipe = _PREPARE.format(base=base)
+    recipe = PREPARE.format(base=base)
     name = f"localhost/etude-sandbox-{hashlib.sha256(f'{identity} {recipe}'.encode()).hexdigest()[:16]}:latest"
     if not engine.has_image(name):
         try:
@@ -152,7 +134,7 @@ def container_config(
 
     It is the same for every workspace of about one size over the same binds, so that containers can be kept ready.
     """
-    size, paths = (_room(value, least) for value, least in zip(tree, _SMALLEST_TREE, strict=True))
+    size, paths = (room(value, least) for value, least in zip(tree, _SMALLEST_TREE, strict=True))
     folders_of_layers = {inside: str(host.resolve()) for inside, host in layers.binds.items()}
     for host in (*root.binds.values(), *folders_of_layers.values()):
         if not os.path.exists(host):
@@ -199,8 +181,8 @@ def container_config(
         host_config["Runtime"] = runtime
     return {
         "Image": root.image,
-        "Entrypoint": [root.python, "-I", "-S", "-B", "-c", _BOOT],
-        "Cmd": [" ".join(_WORKER_MODULES), *(text for _, text in module_texts(_WORKER_MODULES))],
+        "Entrypoint": [root.python, *PYTHON_OPTIONS],
+        "Cmd": worker_arguments(),
         "User": "0:0",
         "WorkingDir": "/",
         "Hostname": "etude",
@@ -217,11 +199,6 @@ def container_config(
 def hides_paths(engine: Engine) -> bool:
     """Return whether the engine can show a folder without its path: docker as root, which mounts overlays."""
     return engine.kind is not PODMAN and not engine.rootless
-
-
-def _room(value: int, least: int) -> int:
-    """Return the next power of two, so that trees of about one size share a configuration."""
-    return 1 << (max(value, least) - 1).bit_length()
 
 
 def _ulimit(name: str, kind: int, most: int) -> dict[str, Any]:

@@ -1,9 +1,4 @@
-"""Containers that are started before they are needed, and the thread that keeps this process's containers alive.
-
-The first sandbox of a configuration waits for its container to start; meanwhile ETUDE_WARM others (default 1) are
-started for the next ones, such as the fresh sandbox that a grade needs. A spare that is not taken within a minute is
-closed. A container is used once and never returned.
-"""
+"""The engines of this process: connections, spare containers, and the removal of what the process leaves."""
 
 from __future__ import annotations
 
@@ -12,28 +7,16 @@ import json
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 from ....errors import SandboxError
+from ..containers.spares import Spares, Started
+from ..containers.stream import Stream, close_all
 from .engine import Engine, Kind, owner
 from .reaper import watch
-from .stream import HEARTBEAT_S, Stream, beat_all, close_all
 
-_IDLE_S = 60.0
 _STARTS_AT_ONCE = 2
-
-
-@dataclass
-class Started:
-    """A container whose worker waits for its first request."""
-
-    container: str
-    stream: Stream
-    since: float = field(default_factory=time.monotonic)
 
 
 class Pool:
@@ -42,9 +25,7 @@ class Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._engines: dict[tuple[str, str], Engine] = {}
-        self._spares: dict[tuple[str, str], list[Future[Started]]] = {}
-        self._starter = ThreadPoolExecutor(_STARTS_AT_ONCE, "etude-container")
-        self._stop = threading.Event()
+        self._spares = Spares(_STARTS_AT_ONCE)
         self._reapers: dict[str, subprocess.Popen[bytes]] = {}
 
     def engine(self, kind: Kind) -> Engine:
@@ -55,8 +36,7 @@ class Pool:
                 return self._engines[key]
             engine = Engine(kind)
             engine.remove_leftovers()
-            if not self._engines:
-                threading.Thread(target=self._keep_alive, name="etude-heartbeat", daemon=True).start()
+            self._spares.keep_alive()
             self._engines[key] = engine
             if kind.name not in self._reapers:
                 self._reapers[kind.name] = watch(kind)
@@ -70,53 +50,25 @@ class Pool:
     @property
     def ready(self) -> list[str]:
         """Return the containers of the spares that wait."""
-        with self._lock:
-            return [spare.container for spares in self._spares.values() for spare in _open_spares(spares)]
+        return self._spares.ready
 
     def take_spare(self, engine: Engine, config: Mapping[str, Any]) -> Started | None:
         """Return a container of this configuration that is ready, or None."""
-        with self._lock:
-            spares = self._spares.get(_key(engine, config), [])
-            for future in [future for future in spares if future.done()]:
-                spares.remove(future)
-                for spare in _open_spares([future]):
-                    return spare
-        return None
+        return self._spares.take(_key(engine, config))
 
     def start(self, engine: Engine, config: Mapping[str, Any]) -> Started:
         """Start a new container. Blocks for some tenths of a second; raises SandboxError."""
         container, attached = engine.start(config, f"etude-{os.getpid()}-{os.urandom(4).hex()}")
-        return Started(container, Stream(attached, engine.kind.name))
+        kind = engine.kind.name
+        return Started(container, Stream(attached, kind, f"the {kind} container is gone (or its engine)"))
 
     def refill(self, engine: Engine, config: Mapping[str, Any]) -> None:
         """Start spares for the next sandboxes of this configuration; returns at once."""
-        key = _key(engine, config)
-        with self._lock:
-            # One that could not be started is dropped: the sandbox that needs it reports why.
-            spares = [future for future in self._spares.get(key, []) if not future.done() or _open_spares([future])]
-            self._spares[key] = spares
-            for _ in range(_warm() - len(spares)):
-                try:
-                    spares.append(self._starter.submit(self.start, engine, config))
-                except RuntimeError:  # the interpreter is ending
-                    return
-
-    def _keep_alive(self) -> None:
-        while not self._stop.wait(HEARTBEAT_S):
-            beat_all()
-            with self._lock:
-                for spares in self._spares.values():
-                    for spare in _open_spares(spares):
-                        if time.monotonic() - spare.since > _IDLE_S:
-                            spare.stream.close()
+        self._spares.refill(_key(engine, config), lambda: self.start(engine, config))
 
     def close(self) -> None:
         """Close the spares and remove every container that this process still has."""
-        self._stop.set()
-        self._starter.shutdown(wait=True, cancel_futures=True)
-        for spares in self._spares.values():
-            for spare in _open_spares(spares):
-                spare.stream.close()
+        self._spares.close()
         for engine in self._engines.values():
             try:
                 engine.remove_leftovers(owner(), dead=False)
@@ -135,22 +87,8 @@ class Pool:
         close_all()
 
 
-def _open_spares(futures: list[Future[Started]]) -> list[Started]:
-    """Return the containers that were started and are still connected."""
-    ended = [future for future in futures if future.done() and not future.cancelled()]
-    spares = [future.result() for future in ended if future.exception() is None]
-    return [spare for spare in spares if not spare.stream.closed]
-
-
 def _key(engine: Engine, config: Mapping[str, Any]) -> tuple[str, str]:
     return engine.address, json.dumps(config, sort_keys=True)
-
-
-def _warm() -> int:
-    text = os.environ.get("ETUDE_WARM", "1")
-    if not text.isdecimal():
-        raise SandboxError(f"ETUDE_WARM={text!r} is not a number of containers")
-    return int(text)
 
 
 _pool: Pool | None = None

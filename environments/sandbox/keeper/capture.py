@@ -1,4 +1,4 @@
-"""Bounded buffers for what a command writes. Stdlib only, Python 3.8: docker's worker uses them."""
+"""Bounded buffers for what a command writes. Stdlib only, Python 3.8: the containers' worker uses them."""
 
 from __future__ import annotations
 

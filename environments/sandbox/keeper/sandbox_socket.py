@@ -1,4 +1,4 @@
-"""The server's socket of one sandbox: the base of the conversations with the keeper and with docker's worker."""
+"""The server's socket of one sandbox: the base of the conversations with the keeper and with the containers' worker."""
 
 from __future__ import annotations
 

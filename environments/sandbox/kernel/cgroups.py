@@ -1,6 +1,6 @@
 """Limits that hold for a whole sandbox: one control group each, version 1 or 2, where this process may write.
 
-Stdlib only, Python 3.8: docker's worker reads its counters with it.
+Stdlib only, Python 3.8: the containers' worker reads its counters with it.
 
 Groups are named ``etude-PID-STARTTIME-N`` after the keeper that made them, so a later keeper removes what a killed one
 left behind.
@@ -44,6 +44,10 @@ class Group:
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         lines = _read(self.folders["memory"] / name).splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+
+    def killed_together(self) -> bool:
+        """Return whether the kernel kills everything here at once for want of memory, as kubelets ask it to."""
+        return self.version == 2 and _read(self.folders["memory"] / "memory.oom.group").strip() == "1"
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds used by everything that ever ran in the group, or None when it does not count them."""

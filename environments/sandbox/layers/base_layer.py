@@ -30,7 +30,7 @@ _WRITTEN = {
 }
 
 # Wherever a distribution keeps Python packages: an agent could read the answer of its task in an installed copy.
-_PACKAGES = (
+PACKAGE_FOLDERS = (
     "lib*/python*/site-packages",
     "lib*/python*/dist-packages",
     "lib*/python*/ensurepip/_bundled",
@@ -68,9 +68,9 @@ def etc_files() -> dict[str, bytes]:
 
 def hidden_below(prefix: Path) -> list[str]:
     """Return the folders below ``prefix`` (a Python prefix such as /usr) that hold Python packages, relative to it."""
-    folders = {path for pattern in _PACKAGES for path in prefix.glob(pattern) if path.is_dir()}
+    folders = {path for pattern in PACKAGE_FOLDERS for path in prefix.glob(pattern) if path.is_dir()}
     local = prefix / "local"
-    if any(any(path.iterdir()) for pattern in _PACKAGES for path in local.glob(pattern) if path.is_dir()):
+    if any(any(path.iterdir()) for pattern in PACKAGE_FOLDERS for path in local.glob(pattern) if path.is_dir()):
         folders.add(local)
     # A link to a folder hides what it points to, and only there.
     real = {Path(os.path.realpath(path)) for path in folders}

@@ -1,6 +1,6 @@
 """The lower tree, with whose content a workspace starts: a folder of this machine, or records in memory.
 
-Stdlib only, Python 3.8: docker's worker uses it.
+Stdlib only, Python 3.8: the containers' worker uses it.
 """
 
 from __future__ import annotations

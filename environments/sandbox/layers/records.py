@@ -1,4 +1,4 @@
-"""Records of a tree in memory, and their form as bytes. Stdlib only, Python 3.8: docker's worker uses it.
+"""Records of a tree in memory, and their form as bytes. Stdlib only, Python 3.8: the containers' worker uses it.
 
 As bytes a tree is the contents of its files in any order, a description in JSON that says where each content is, and
 the description's length. So a tree can be sent while it is read.

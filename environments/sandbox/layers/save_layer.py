@@ -1,4 +1,4 @@
-"""Saving a writable layer while nothing runs in it. Stdlib only, Python 3.8: docker's worker uses it.
+"""Saving a writable layer while nothing runs in it. Stdlib only, Python 3.8: the containers' worker uses it.
 
 A layer is saved as records with the files' contents, in memory, so nothing outlives the process. Records and contents
 that did not change are shared with the save before. Files are compared by content, since times can be forged.

@@ -1,9 +1,9 @@
 """Watches of a tree: the kernel (inotify) reports what a command may have touched, and a reset can skip the rest.
 
-Stdlib only, Python 3.8: docker's worker uses it. Every file and folder of the tree is watched by its inode, since a
-second name (a hard link) would hide a write from its folder. A file counts as touched once it is opened, however
-briefly and for whatever purpose: a write through a memory mapping is not reported. Each watch fires once. When the
-kernel cannot report everything, everything counts as touched.
+Stdlib only, Python 3.8: the containers' worker uses it. Every file and folder of the tree is watched by its inode,
+since a second name (a hard link) would hide a write from its folder. A file counts as touched once it is opened,
+however briefly and for whatever purpose: a write through a memory mapping is not reported. Each watch fires once. When
+the kernel cannot report everything, everything counts as touched.
 """
 
 from __future__ import annotations

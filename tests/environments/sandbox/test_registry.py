@@ -95,7 +95,7 @@ def test_an_unknown_name_offers_the_nearest(layers: Layers) -> None:
 
 def test_available_agrees_with_opening() -> None:
     found = available()
-    assert set(found) == {"bubblewrap", "docker", "podman", "process"}
+    assert set(found) == {"bubblewrap", "docker", "kubernetes", "podman", "process"}
     assert found["bubblewrap"] is None and found["process"] is None
 
 

@@ -76,7 +76,7 @@ def prepared_host(folder: Path) -> Iterator[Host]:
             stack.callback(os.environ.pop, name, None)
         boot = Path("/proc/sys/kernel/random/boot_id")
         host.proofs += [boot.read_bytes().strip()] if boot.exists() else []
-        interfaces = [name for _, name in socket.if_nameindex() if name != "lo"]
+        interfaces = {name: _address_of(name) for _, name in socket.if_nameindex() if name != "lo"}
         host.target.update(
             secret=str(secret),
             mark=str(mark),
@@ -89,6 +89,11 @@ def prepared_host(folder: Path) -> Iterator[Host]:
         host.target.update(_listeners(stack, host, writable, canary.encode()))
         host.target.update(_decoy(stack, aims, canary))
         yield host
+
+
+def _address_of(interface: str) -> str:
+    path = Path("/sys/class/net", interface, "address")
+    return path.read_text("ascii").strip() if path.exists() else ""
 
 
 def _decoy(stack: contextlib.ExitStack, folder: Path, canary: str) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from helpers.sandboxes import in_sandbox, until
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
+from etude.environments.sandbox.containers import stream, worker_sandbox
+from etude.environments.sandbox.containers.stream import beat_all
 from etude.environments.sandbox.docker import backend as docker
-from etude.environments.sandbox.docker import stream as docker_stream
 from etude.environments.sandbox.docker.engine import DOCKER, LABEL, OWNER, PODMAN, Engine, owner, owner_is_dead
 from etude.environments.sandbox.docker.pool import close_pool, pool
-from etude.environments.sandbox.docker.stream import beat_all
 from etude.errors import SandboxError, SandboxUnavailable
 
 SERVER = """
@@ -146,8 +146,8 @@ def test_a_killed_worker_is_an_error_and_no_result(layers: Layers, backend: str)
 def test_a_stopped_worker_does_not_hang_its_caller(
     layers: Layers, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker, "_GRACE_S", 0.5)
-    monkeypatch.setattr(docker_stream, "_KILL_S", 0.5)
+    monkeypatch.setattr(worker_sandbox, "_GRACE_S", 0.5)
+    monkeypatch.setattr(stream, "_KILL_S", 0.5)
 
     async def use(sandbox: Any) -> None:
         pid = engine_of(backend).api.inspect_container(sandbox.container)["State"]["Pid"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments.sandbox.kernel import cgroups
-from etude.environments.sandbox.kernel.cgroups import Groups
+from etude.environments.sandbox.kernel.cgroups import Group, Groups
 
 LIMITS = {"memory": 1 << 28, "processes": 10, "cpus": 0.5}
 
@@ -38,6 +38,14 @@ def test_version_two_limits_are_written(version_two: Path, monkeypatch: pytest.M
     written = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
     expected = {"memory.max": str(1 << 28), "memory.swap.max": "0", "pids.max": "12", "cpu.max": "50000 100000"}
     assert written == expected
+
+
+@pytest.mark.parametrize(("text", "together"), [("1\n", True), ("0\n", False), (None, False)])
+def test_a_group_that_the_kernel_kills_together_says_so(tmp_path: Path, text: str | None, together: bool) -> None:
+    if text is not None:
+        (tmp_path / "memory.oom.group").write_text(text)
+    assert Group({"memory": tmp_path}, 2).killed_together() is together
+    assert not Group({"memory": tmp_path}, 1).killed_together()
 
 
 def test_groups_of_dead_keepers_are_removed_and_of_live_ones_kept(version_two: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -54,11 +53,32 @@ def connects_to_a_container_engine(target: Target) -> Found:
 
 def reads_the_table_of_interfaces(target: Target) -> Found:
     lines = contents("/proc/net/dev").decode().splitlines()
-    return bool({line.split(":")[0].strip() for line in lines} & set(target["interfaces"]))
+    return _shows_the_host({line.split(":")[0].strip() for line in lines}, target)
+
+
+def lists_the_interfaces_of_the_host(target: Target) -> Found:
+    return _shows_the_host({name for _, name in socket.if_nameindex()}, target)
+
+
+def _shows_the_host(names: set[str], target: Target) -> bool:
+    """Return whether one of these interfaces is the host's: a container's own may have the same name, and another
+    address.
+    """
+    for name in names & set(target["interfaces"]):
+        try:
+            if _address_of(name) == target["interfaces"][name]:
+                return True
+        except OSError:
+            return True
+    return False
+
+
+def _address_of(interface: str) -> str:
+    return contents(f"/sys/class/net/{interface}/address").decode().strip()
 
 
 def reads_the_settings_of_an_interface(target: Target) -> Found:
-    return first(lambda name: os.path.exists(f"/sys/class/net/{name}/address"), target["interfaces"])
+    return first(lambda name: _address_of(name) == target["interfaces"][name], target["interfaces"])
 
 
 ATTEMPTS: dict[str, Attempt] = {
@@ -70,9 +90,6 @@ ATTEMPTS: dict[str, Attempt] = {
     "opens_a_packet_socket": lambda target: _is_opened(socket.AF_PACKET, socket.SOCK_RAW),
     "opens_a_socket_to_the_hypervisor": lambda target: _is_opened(_AF_VSOCK, socket.SOCK_STREAM),
     "opens_a_crypto_socket": lambda target: _is_opened(_AF_ALG, socket.SOCK_SEQPACKET),
-    "lists_the_interfaces_of_the_host": lambda target: bool(
-        {name for _, name in socket.if_nameindex()} & set(target["interfaces"])
-    ),
     "reads_the_table_of_listeners": lambda target: (
         f"0100007F:{target['port']:04X}" in contents("/proc/net/tcp").decode()
     ),

@@ -30,9 +30,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _IPC_CALLS = {"shm": (_libc.shmctl, 14, 13), "sem": (_libc.semctl, 19, 18), "msg": (_libc.msgctl, 12, 11)}
 
 
-def _confine(uid: int) -> None:
-    """Give up rights, in the command's process."""
+def _confine(uid: int, memory: int | None) -> None:
+    """Give up rights, in the command's process; ``memory`` limits each of its processes."""
     Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
+    if memory is not None:
+        lower_limit(resource.RLIMIT_AS, memory)
     lower_limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     lower_limit(resource.RLIMIT_CORE, 0)
     restore_signals()
@@ -63,6 +65,9 @@ class Container:
         names = ("memory", "cpu", "cpuacct")
         self._group = Group({name: _GROUPS if version == 2 else _GROUPS / name for name in names}, version)
         self._counts_cpu: bool = settings["cgroup"]
+        self.killed_together = self._group.killed_together()
+        """Whether the kernel kills the worker too when commands use all memory; then each process has a limit."""
+        self.memory: int | None = settings["memory"] if self.killed_together else None
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of all commands so far: the control group's without the worker's, else /proc's."""
@@ -103,7 +108,7 @@ class Command:
             descriptors = {0: source, 1: writers[0], 2: writers[0]}
             if request["channel_limit"] is not None:
                 descriptors[3] = writers[1]
-            confine = partial(_confine, container.uid)
+            confine = partial(_confine, container.uid, container.memory)
             become_command(request, descriptors, status, confine, container.seccomp_program)
         for writer in (*writers, status):
             os.close(writer)

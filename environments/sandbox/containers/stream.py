@@ -1,7 +1,7 @@
 """The server's end of a container's attached stream: frames to the worker and back, and a sign of life.
 
-The engine carries the worker's output in pieces with its own header. What the worker writes to its standard
-error is kept for the message when it is gone.
+The engine, or the relay of a pod's connection, carries the worker's output in pieces with their own header. What the
+worker writes to its standard error is kept for the message when it is gone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ....errors import SandboxError
 from ..keeper.sandbox_socket import SandboxSocket
 from .worker.serve import FRAME, frames_in
 
-_PIECE = struct.Struct(">BxxxI")
-_STDERR = 2
+PIECE = struct.Struct(">BxxxI")
+STDERR = 2
 _RECEIVE = 1 << 18
 _BLOB_PART = 1 << 20
 _LAST_WORDS = 500
@@ -34,9 +34,11 @@ _streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 class Stream(SandboxSocket):
     """One conversation: a request with perhaps a blob, then frames until the reply. Not for concurrent calls."""
 
-    def __init__(self, attached: socket.socket, kind: str) -> None:
+    def __init__(self, attached: socket.socket, kind: str, gone: str) -> None:
+        """``gone`` is said when the worker does not answer any more, before its last words."""
         super().__init__(attached)
         self._kind = kind
+        self._gone_text = gone
         # A heartbeat never falls into the middle of a frame.
         self._sending = threading.Lock()
         self._raw = bytearray()
@@ -100,8 +102,8 @@ class Stream(SandboxSocket):
         if not data:
             raise self._gone()
         self._raw += data
-        for stream, content in frames_in(self._raw, _PIECE):
-            if stream == _STDERR:
+        for stream, content in frames_in(self._raw, PIECE):
+            if stream == STDERR:
                 self._errors = (self._errors + content)[-_LAST_WORDS:]
             else:
                 self._frames += content
@@ -136,7 +138,7 @@ class Stream(SandboxSocket):
             return SandboxError("the sandbox is closed")
         reason = self._errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
         why = f": {reason}" if reason else ""
-        return SandboxError(f"the {self._kind} container is gone (or its engine){why}; open a new sandbox")
+        return SandboxError(f"{self._gone_text}{why}; open a new sandbox")
 
 
 def beat_all() -> None:

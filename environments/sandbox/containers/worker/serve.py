@@ -32,6 +32,7 @@ from ...layers.save_layer import LayerFolder, save_layer
 from ...layers.touched import TreeWatch
 from ...layers.tree_access import LimitExceeded, opened_folders, wipe
 from .command import Command, Container, as_user
+from .interfaces import cut_network
 
 FRAME = struct.Struct("<cI")
 WORKSPACE = "workspace"
@@ -132,6 +133,11 @@ class Worker:
     # Requests
 
     def _do_open(self, request: dict[str, Any], blob: int | None) -> dict[str, Any]:
+        if request["cut"]:
+            try:
+                cut_network()
+            except OSError as error:
+                return {"uncut": str(error)}
         self._container = Container(request)
         self._watch = TreeWatch(enabled=request["watch"])
         for name in _MODES:
@@ -141,7 +147,8 @@ class Worker:
         tree = tree_in(_mapped(blob)).children[WORKSPACE]
         assert isinstance(tree, Folder)
         self._lower = RecordedFolder(tree)
-        return self._do_reset(request, None)
+        self._do_reset(request, None)
+        return {"killed_together": self._container.killed_together}
 
     @contextmanager
     def _folders(self) -> Iterator[dict[str, int]]:
