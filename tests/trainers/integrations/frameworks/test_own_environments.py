@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def test_verifiers_environment_server_gives_prime_rl_its_group(
     (tmp_path / "env.json").write_text(json.dumps(source["env"]))
     folder = programs("verifiers 0.4.0")
     script = [folder / "python", ROOT / "tests/helpers/adapter_group.py", tmp_path / "env.json", drills.policy.url, "2"]
-    printed = run(script, tmp_path, PATH=f"{folder}:/usr/bin:/bin", NO_KEY="none")
+    printed = run(script, tmp_path, PATH=f"{folder}:{os.environ['PATH']}", NO_KEY="none")
     group = json.loads(next(line for line in reversed(printed.splitlines()) if line.startswith("[{")))[0]
     rewards = [turn["reward"] for turn in group["traces"][0]["info"]["turn_rewards"]]
     assert f"{group['rewards']} {rewards}\n" == output
