@@ -18,7 +18,7 @@ demo: setup-demo
 docs:
 	@bash setup.sh docs
 	@link=$$(mktemp -d) && trap 'rm -rf "$$link"' EXIT && ln -s "$(CURDIR)" "$$link/etude" && \
-	PYTHONPATH="$$link" .venv/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH="$$link" .venv/bin/mkdocs build --strict
 
 # Two files of tests at a time; the fixtures of a file are made once.
 test: setup

@@ -13,7 +13,10 @@ from typing import NamedTuple
 TESTS = Path(__file__).parent.parent
 SERVER = "http://127.0.0.1:8000"
 """Address in the document, which is replaced by the address of the server of a test."""
-RECIPE = re.compile(r"^### (?P<name>.+?)\n.*?^```python\n(?P<code>.+?)^```\n\n```\n(?P<output>.+?)^```$", re.M | re.S)
+HEADING = re.compile(r"### (.+)\n")
+RECIPE = re.compile(
+    r"^```(?P<language>python|bash|toml)\n(?P<code>.+?)^```\n\n```text\n(?P<output>.+?)^```$", re.M | re.S
+)
 POLICY = """
 import sys
 
@@ -68,19 +71,35 @@ PRELUDES = {"inspect_ai": MODEL, "TRL": TRAINER, **dict.fromkeys(["verl", "slime
 
 
 class Recipe(NamedTuple):
-    """A block of code, and the output that is quoted below it."""
+    """Code, and the output that is quoted below it."""
 
     code: str
     output: str
 
+    def and_then(self, other: Recipe) -> Recipe:
+        """Return the recipe that goes on with another."""
+        return Recipe(self.code + "\n" + other.code, self.output + other.output)
+
 
 def recipes(document: Path) -> dict[str, Recipe]:
-    """Return the recipes of a document, by the heading above each."""
-    sections = re.split(r"^(?=##+ )", document.read_text("utf-8"), flags=re.M)
-    matches = filter(None, map(RECIPE.search, sections))
-    return {
-        match["name"]: Recipe(PRELUDES.get(match["name"], "") + match["code"], match["output"]) for match in matches
-    }
+    """Return the first recipe below each heading: it needs Etude, and the packages of a test run."""
+    return {name: found[0] for name, found in _sections(document).items()}
+
+
+def with_package(document: Path) -> dict[str, Recipe]:
+    """Return the recipes that go on with a framework's own package, by the name of the framework."""
+    return {name: found[0].and_then(found[1]) for name, found in _sections(document).items() if len(found) > 1}
+
+
+def _sections(document: Path) -> dict[str, list[Recipe]]:
+    sections = {}
+    for section in re.split(r"^(?=##+ )", document.read_text("utf-8"), flags=re.M):
+        heading = HEADING.match(section)
+        found = [Recipe(match["code"], match["output"]) for match in RECIPE.finditer(section)]
+        if heading and found:
+            first = Recipe(PRELUDES.get(heading[1], "") + found[0].code, found[0].output)
+            sections[heading[1]] = [first, *found[1:]]
+    return sections
 
 
 def run(code: str, server: str, policy: str, folder: Path, python: Path | str = sys.executable) -> str:
@@ -89,6 +108,18 @@ def run(code: str, server: str, policy: str, folder: Path, python: Path | str = 
     script.write_text(POLICY.format(url=policy, tests=TESTS) + code.replace(SERVER, server), "utf-8")
     done = subprocess.run([python, script], cwd=folder, env=_environment(python), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def run_commands(code: str, server: str, policy: str, folder: Path, programs: Path, **variables: str) -> str:
+    """Run a recipe of commands in ``folder``, with the programs of an environment first, and return what it prints."""
+    settings = {"MODEL": "scripted", "MODEL_URL": policy, "MODEL_KEY": "none", "HOME": str(folder), **variables}
+    path = f"{programs}:{os.environ['PATH']}"
+    environment = {**_environment(programs / "python"), "PATH": path, **settings}
+    typed = ["bash", "-euo", "pipefail", "-c", code.replace(SERVER, server)]
+    done = subprocess.run(typed, cwd=folder, env=environment, capture_output=True, text=True)
+    logs = "".join(f"\n{log.name}:\n{log.read_text('utf-8')[-3000:]}" for log in folder.rglob("*.log"))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:] + logs
     return done.stdout
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
+from helpers import framework_recipes
 from helpers.containers import base_image, require_docker, with_compose
 from helpers.tool_environments import make_environment, run
 
@@ -51,6 +54,23 @@ def test_harbor_grades_the_oracle_1_and_the_untouched_task_0(
     assert trial["exception_info"] is None
     rest = {"pass_to_pass": 1.0, "fail_to_pass": reward}
     assert trial["verifier_result"]["rewards"] == {"reward": reward, **rest}
+
+
+def test_recipe_of_harbor_prints_the_quoted_output(
+    folder: Path, harbor: Path, exported: Path, root: Path, tmp_path: Path
+) -> None:
+    code, output = framework_recipes.recipes(root / "docs" / "frameworks.md")["Harbor"]
+    (tmp_path / "tasks").symlink_to(folder)
+    code = code.replace("--format harbor", f"--format harbor -k base_image={base_image(tmp_path)}")
+    (tmp_path / "bin").mkdir()
+    path = os.environ.get("PYTHONPATH", "")
+    etude = tmp_path / "bin" / "etude"
+    etude.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -m etude.cli "$@"\n')
+    etude.chmod(0o755)
+    compose = next(harbor.parent.glob("lib/python3.*/site-packages/compose/docker-compose"))
+    variables = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", **with_compose(tmp_path, compose)}
+    variables["PATH"] = f"{etude.parent}:{harbor}:{os.environ['PATH']}"
+    assert framework_recipes.run_commands(code, "", "", tmp_path, harbor, **variables) == output
 
 
 def test_swebench_grades_the_oracle_and_a_harmless_patch_in_the_same_image(

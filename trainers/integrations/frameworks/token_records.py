@@ -20,7 +20,7 @@ def verl_fields(rollout: Rollout) -> dict[str, Any] | None:
     fields |= {"response_mask": rollout.mask, "response_logprobs": rollout.logprobs or None}
     fields |= {
         "reward_score": rollout.reward.value,
-        "num_turns": len(rollout.turns),
+        "num_turns": 2 * len(rollout.turns),  # as verl counts: the prompt and the answers between turns, too
         "extra_fields": annotated(rollout),
     }
     return fields if rollout.reward.valid else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...rollouts.rollout import Rollout
@@ -21,9 +21,14 @@ def atropos_group(rollouts: Sequence[Rollout]) -> dict[str, list[Any]]:
         group["tokens"].append(rollout.ids)
         group["masks"].append([token if learn else MASKED for token, learn in zip(rollout.ids, learned, strict=True)])
         group["scores"].append(rollout.reward.value)
-        rewarded = [{**m, "reward": next(credit)} if m["role"] == "assistant" else m for m in rollout.messages]
+        rewarded = [_turn(m, next(credit)) if m["role"] == "assistant" else m for m in rollout.messages]
         group["messages"].append(rewarded)
     return group
+
+
+def _turn(message: Mapping[str, Any], reward: float) -> dict[str, Any]:
+    """Return an action as a message with ``content``, which atropos' API requires, and its turn's ``reward``."""
+    return {"content": message.get("text") or "", **{k: v for k, v in message.items() if k != "text"}, "reward": reward}
 
 
 def rllm_steps(rollout: Rollout) -> list[dict[str, Any]] | None:

@@ -77,3 +77,9 @@ def helper() -> ModuleType:
 def recipes(root: Path) -> dict[str, Any]:
     """Return the recipes of the document, by the name of the framework."""
     return dict(framework_recipes.recipes(root / "docs" / "frameworks.md"))
+
+
+@pytest.fixture(scope="session")
+def with_package(root: Path) -> dict[str, Any]:
+    """Return the recipes that go on with the framework's own package."""
+    return dict(framework_recipes.with_package(root / "docs" / "frameworks.md"))

@@ -105,6 +105,16 @@ def test_turn_has_a_negative_reward_when_its_error_could_be_foreseen() -> None:
     assert [message.get("reward") for message in messages] == [None, -1.0, None, 0.0, None]
 
 
+def test_messages_of_atropos_have_the_content_that_its_api_requires() -> None:
+    """A rollout's assistant messages are actions, whose text is ``text``."""
+    turn = {"role": "assistant", "text": "I look.", "tool_calls": [{"name": "ls"}]}
+    answer = {"role": "tool", "content": "ok", "tool_call_id": "a"}
+    (messages,) = atropos_group([played(messages=[{"role": "user", "content": "p"}, turn, answer, turn])])["messages"]
+    assert [message["content"] for message in messages] == ["p", "I look.", "ok", "I look."]
+    assert [message.get("reward") for message in messages] == [None, -1.0, None, 0.0]
+    assert not any("text" in message for message in messages) and messages[1]["tool_calls"] == turn["tool_calls"]
+
+
 def test_adapter_is_short_and_imports_no_internals(root: Path) -> None:
     for path in (root / FOLDER).glob("*.py"):
         text = path.read_text("utf-8")
