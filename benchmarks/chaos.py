@@ -146,7 +146,7 @@ async def _check_end(server: ServerProcess, tasks: list[Any]) -> list[str]:
     while last.agent != "oracle" or last.outcome == "lost":
         last = await source.play(stream)
     if (last.outcome, last.reward) != ("graded", 1.0):
-        problems.append(f"the first episode after the chaos is {last.outcome} with {last.reward}")
+        problems.append(f"the first episode after the chaos is {last.outcome} with {last.reward}: {last.cause}")
     return problems
 
 

@@ -33,6 +33,8 @@ class Played:
     """How often the fault was injected."""
     outcome: str = "lost"
     """``graded``, ``void`` (the machine failed), ``lost`` (the session is gone), or ``refused``."""
+    cause: str = ""
+    """What a client read of an episode that is not graded."""
     reward: float | None = None
     sandbox: str = ""
     """Backend that played it."""
@@ -69,12 +71,12 @@ class Players:
         played = Played(uuid.UUID(int=stream.getrandbits(128)).hex, stream.choice(("oracle", "oracle", "noop")), fault)
         try:
             await self.faults[fault](played, _actions(played.agent, task), task, stream)
-        except ServerInfrastructureError:
-            played.outcome = "void"
+        except ServerInfrastructureError as error:
+            played.outcome, played.cause = "void", str(error)
         except (ConnectionLost, ConnectionClosed, InvalidMessage, OSError, httpx.HTTPError, TimeoutError):
             played.outcome = "lost"
         except ServerError as error:
-            played.outcome = "void" if "void" in str(error) else "refused"
+            played.outcome, played.cause = "void" if "void" in str(error) else "refused", str(error)
         if played.outcome == "lost" and played.token:
             await self._read_grade(played)
         return played
