@@ -58,3 +58,12 @@ def fail_on_all_ranks(action: Callable[[], T], failure: type[E]) -> T:
     if message is not None:
         raise error or failure(message)
     return results[0]
+
+
+def leave_group() -> None:
+    """Close the connections between the ranks, if there are any: a process that exits with open ones may abort."""
+    if world_size() > 1:
+        from torch import distributed
+
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()

@@ -35,7 +35,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model on the episodes of a server, or on solved episodes; run the same command again to resume."""
-    from ...trainers.distributed import rank
+    from ...trainers.distributed import leave_group, rank
     from ...trainers.recipe.load import load
     from ...trainers.run.train import check, run
     from ...trainers.run.train import dry_run as check_all
@@ -55,6 +55,7 @@ def train(
     silence_libraries()
     with progress_bar("train") as progress, sigterm_interrupts() as received:
         result = run(resolved_recipe, progress, dialogues=DIALOGUES, episodes=read_episodes)
+    leave_group()
     if rank() == 0:  # of several processes, one reports
         _show_result(result, as_json)
     if result.interrupted:

@@ -23,6 +23,7 @@ from helpers.scripted_policy import Scripted
 
 from etude.errors import ConnectionLost, ServerError
 from etude.models import Finding
+from etude.trainers.distributed import leave_group
 from etude.trainers.recipe.load import parse
 from etude.trainers.rollouts.dataset_rows import RESET
 from etude.trainers.rollouts.rollout import Rollout, Sample
@@ -84,7 +85,7 @@ def main(options: dict[str, str]) -> None:
             "save_every": 2,
             "evaluate_tasks": 2,
         },
-        "objective": {"name": options["objective"]},
+        "objective": {"name": "dr_grpo"},
         "channels": {"rlvr": 1.0, "distillation": 1.0, "replay": 0.5},
         "replay": {"pairs": options["pairs"], "batch": 3},
         "distillation": {"gate": False},
@@ -107,6 +108,7 @@ def main(options: dict[str, str]) -> None:
     result = run(parse(table), trainer=None if Fixed.wrong == "samples" else Fixed)
     if Fixed.wrong:
         assert len(set(gather_object([(result.steps, result.stopped, result.interrupted)]))) == 1
+    leave_group()
 
 
 if __name__ == "__main__":

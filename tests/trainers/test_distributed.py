@@ -16,14 +16,17 @@ from etude.trainers.distributed import first_over_ranks, gather_from_ranks, sum_
 from etude.trainers.report.metrics_summary import episode_metrics
 
 TWO = """
-import json, sys
+import json, os, sys
 from torch import distributed
-from etude.trainers.distributed import first_over_ranks, gather_from_ranks, sum_over_ranks
+from etude.trainers.distributed import first_over_ranks, gather_from_ranks, leave_group, sum_over_ranks
 
 rank = int(sys.argv[1])
 distributed.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
 first = [first_over_ranks(value) for value in ("why" if rank else None, rank, None)]
-print(json.dumps([gather_from_ranks(rank), sum_over_ranks([1, 10 * rank]), *first]))
+values = [gather_from_ranks(rank), sum_over_ranks([1, 10 * rank]), *first]
+os.environ["WORLD_SIZE"] = "2"
+leave_group()
+print(json.dumps([*values, distributed.is_initialized()]))
 """
 
 
@@ -34,7 +37,7 @@ def test_two_processes_get_the_same_values(tmp_path: Path) -> None:
         for rank in range(2)
     ]
     values = [json.loads(process.communicate()[0]) for process in both]
-    assert values[0] == values[1] == [[0, 1], [2, 10], "why", 0, None]
+    assert values[0] == values[1] == [[0, 1], [2, 10], "why", 0, None, False]
 
 
 def test_single_process_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,10 +39,10 @@ def train(
     out: Path,
     model: Path,
     url: str,
+    /,
     world: int,
     micro: int,
     prompts: int = 2,
-    objective: str = "dr_grpo",
     wrong: str = "",
     **tables: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -56,7 +56,6 @@ def train(
         "url": url,
         "micro": micro,
         "prompts": prompts,
-        "objective": objective,
     }
     options |= {"wrong": wrong, "recipe": json.dumps(tables)}
     options["pairs"] = pairs_file(out.parent / "pairs.jsonl")
@@ -159,7 +158,7 @@ def test_number_of_processes_changes_nothing_when_dapo_replaces_different_groups
     """Of three groups of four on two ranks, the second lies on both; it is flat and replaced, the third is not."""
     model = base(tmp_path / "base")
     one, two = (
-        train(tmp_path / name, model, drill_url, world, micro, prompts=3, objective="dapo")
+        train(tmp_path / name, model, drill_url, world, micro, prompts=3, objective={"name": "dapo"})
         for name, world, micro in (("one", 1, 12), ("two", 2, 3))
     )
     assert_alike(one, two)
