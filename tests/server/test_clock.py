@@ -16,6 +16,7 @@ from etude.client import connect
 
 DAY_S = 86400.0
 DATES = {
+    "environments/sandbox/kubernetes/pod_status.py": "how long ago a pod ended, by the dates that its cluster gives",
     "llm/attempts.py": "the date in a Retry-After header",
     "server/sessions.py": "the times that OpenEnv's SessionInfo shows",
     "server/store/graded_episodes.py": "when an episode was graded",

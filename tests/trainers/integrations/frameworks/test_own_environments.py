@@ -38,7 +38,7 @@ class Needs:
 ENVIRONMENTS = {
     "inspect_ai": Needs(("inspect_ai==0.3.285",)),
     "SkyRL-gym": Needs(("skyrl-gym==0.4.0",)),
-    "verl": Needs(("verl==0.9.1",), torch=True),
+    "verl": Needs(("verl==0.9.1", "cachetools", "fastapi", "uvicorn"), torch=True),
     "AReaL": Needs(tuple(AREAL), torch=True, without_requirements=("areal==1.0.4",)),
     "atropos": Needs(("atroposlib==0.4.0",)),
     "ART": Needs(("openpipe-art==0.5.18",)),
