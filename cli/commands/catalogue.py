@@ -106,6 +106,7 @@ def recipe_path(name: Path) -> Path:
     if name.exists() or name.parent != Path():
         return name
     shipped = {path.stem: path for path in RECIPES.glob("*.toml")}
-    if name.stem not in shipped or name.suffix not in ("", ".toml"):
+    stem = str(name).removesuffix(".toml")  # a name may hold a dot: qwen3-0.6b
+    if stem not in shipped:
         raise UnknownName(did_you_mean("recipe", str(name), [*shipped, *(path.name for path in shipped.values())]))
-    return shipped[name.stem]
+    return shipped[stem]
