@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.paths import ROOT
 
 from etude.cli import app as cli
 from etude.cli.commands.catalogue import KINDS, RECIPES, catalogue, recipe_path
@@ -50,3 +51,8 @@ def test_recipe_path_finds_files_and_shipped_recipes(tmp_path: Path, monkeypatch
     assert recipe_path(Path("other/tiny.toml")) == Path("other/tiny.toml")
     with pytest.raises(UnknownName, match="Did you mean 'demo.toml'"):
         recipe_path(Path("dmo.toml"))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "recipes").glob("*.toml")))
+def test_shipped_recipe_is_found_by_its_name_with_and_without_its_suffix(name: str) -> None:
+    assert recipe_path(Path(name)) == recipe_path(Path(name.removesuffix(".toml"))) == ROOT / "recipes" / name
