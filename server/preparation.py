@@ -21,10 +21,10 @@ VARIABLE = "ETUDE_PREPARE"
 
 def read_prepare(chosen: int | None = None) -> int:
     """Return the number of tasks to prepare: the chosen one, else that of ETUDE_PREPARE, else 0. Raises ValueError."""
-    text = os.environ.get(VARIABLE, "") or "0"
-    if chosen is None and not text.isdigit():
+    text = (os.environ.get(VARIABLE, "") or "0") if chosen is None else str(chosen)
+    if not text.isdigit():
         raise ValueError(f"{VARIABLE} is {text!r}: give a number of tasks, 0 or more")
-    return int(text) if chosen is None else chosen
+    return int(text)
 
 
 class Preparation:
@@ -65,8 +65,10 @@ class Preparation:
             try:
                 if isinstance(session, BaseSession):
                     await session.prepare(task)
-            except (EtudeError, OSError, ValueError) as error:
+            except EtudeError as error:
                 log.warning("task %s cannot be prepared: %s", task.task_id, error)
+            except Exception:  # an environment of a third party; the server must become ready
+                log.exception("task %s cannot be prepared", task.task_id)
             finally:
                 await session.close()
             self.done += 1

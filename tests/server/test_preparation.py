@@ -85,6 +85,26 @@ def test_task_that_cannot_be_prepared_is_logged_and_the_next_one_follows(
     assert f"task {FIRST[1]} cannot be prepared: its archive is gone" in caplog.text
 
 
+def test_defect_of_an_environment_is_logged_and_the_next_task_follows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(self: Prepared, task: Task) -> None:
+        raise KeyError("no such field")
+
+    monkeypatch.setattr(Prepared, "prepare", broken)
+
+    async def prepared() -> int:
+        preparation = Preparation(TASKS, lambda: Prepared(TASKS), 2)
+        preparation.start()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not preparation.reason
+        return preparation.done
+
+    assert asyncio.run(prepared()) == 2
+    assert caplog.text.count("KeyError: 'no such field'") == 2
+
+
 def test_readyz_waits_for_the_preparation_while_sessions_may_already_play(light: Any) -> None:
     with light.serving(create_app(TASKS, make_session=lambda: Prepared(TASKS), prepare=2)) as running:
         answer = httpx.get(f"{running.url}/readyz")
@@ -110,5 +130,7 @@ def test_number_is_read_from_the_variable_and_checked(monkeypatch: pytest.Monkey
     monkeypatch.setenv("ETUDE_PREPARE", "many")
     with pytest.raises(ValueError, match="ETUDE_PREPARE is 'many': give a number of tasks, 0 or more"):
         read_prepare()
+    with pytest.raises(ValueError, match="give a number of tasks, 0 or more"):
+        read_prepare(-1)
     refused = CliRunner().invoke(app, ["serve", "--env", "drill", "--prepare", "-1"])
     assert refused.exit_code == 2
