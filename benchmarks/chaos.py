@@ -157,7 +157,9 @@ def _check_grades(server: ServerProcess, episodes: list[Played]) -> list[str]:
         if episode.outcome != "graded":
             continue
         if episode.agent == "oracle" and episode.clean and episode.reward != 1.0:
-            problems.append(f"a correct solution was scored {episode.reward}: {episode}")
+            problems.append(
+                f"a correct solution was scored {episode.reward}: {episode}; {server.evidence(episode.episode_id)}"
+            )
         if episode.agent == "noop" and episode.reward != 0.0:
             problems.append(f"an empty solution was scored {episode.reward}: {episode}")
         if stored.get(episode.episode_id) != episode.reward:

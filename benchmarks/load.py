@@ -3,9 +3,9 @@
 ``python benchmarks/load.py [--tasks DIR] [--episodes 2000] [--sessions 1,16,64,256,512] [--workers N] [--json]`` starts
 ``etude serve`` and plays the tasks' own solutions; the episodes are divided among the numbers of sessions. Without
 --tasks a few tasks are generated from isodate 0.7.2. It prints for each number of sessions the throughput, the times of
-reset, step and grade, the errors, and how busy the cores were; then the memory before and after, that of an idle
-session, the time of a step beside gradings, and what a stopped server leaves: processes, mounts, control groups,
-temporary files.
+reset, step and grade, the errors, how busy the cores were, and the memory of the server afterwards; then that of an
+idle session, measured before all others, the time of a step beside gradings, and what a stopped server leaves:
+processes, mounts, control groups, temporary files.
 
 The exit code is 1 when an episode failed, a solution did not score 1, something was left, or a step beside gradings
 took more than three times as long as alone (95th percentiles).
@@ -45,7 +45,9 @@ async def measure(server: ServerProcess, tasks: Sequence[Task], options: argpars
     """Return all numbers of a running server."""
     levels = [int(number) for number in options.sessions.split(",")]
     await play(server.url, tasks, 1, len(tasks))  # every tree is unpacked once
-    memory: dict[str, Any] = {"server MiB before": round(server.server_mib(), 1)}
+    number = min(64, max(levels))
+    waiting = await idle(server.url, tasks, number, lambda: (server.server_mib(), len(server.processes())))
+    memory: dict[str, Any] = {**waiting, "server MiB before": round(server.server_mib(), 1)}
     idle_processes = len(server.processes())
     rows, errors = {}, {}
     for sessions in levels:
@@ -53,14 +55,12 @@ async def measure(server: ServerProcess, tasks: Sequence[Task], options: argpars
         times, wall_s = await play(server.url, tasks, sessions, max(sessions, options.episodes // len(levels)))
         server.processes()
         rows[sessions] = times.row(wall_s) | {"CPU %": busy_share(worked, ticks)}
+        rows[sessions]["server MiB"] = round(server.server_mib())
         errors |= times.errors
     played = sum(int(row["episodes"]) for row in rows.values())
     memory["server MiB after"] = round(server.server_mib(), 1)
     grown = memory["server MiB after"] - memory["server MiB before"]
     memory["KiB per ended session"] = round(1024 * grown / max(1, played), 2)
-    memory |= await idle(
-        server.url, tasks, min(64, max(levels)), lambda: (server.server_mib(), len(server.processes()))
-    )
     memory |= {"processes before": idle_processes, "processes after": len(server.processes())}
     alone, beside = await steps_beside_gradings(server.url, tasks, options.steps, options.graders)
     steps = {"step p95 ms alone": alone, "beside gradings": beside, "ratio": round(beside / alone, 2)}

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,18 @@ class ServerProcess:
         """Return the rewards of the stored episodes by their ids."""
         with sqlite3.connect(self.store) as database:
             return dict(database.execute("SELECT episode_id, reward FROM etude_episodes"))
+
+    def evidence(self, episode_id: str) -> str:
+        """Return why a stored episode has its reward: components, failures, findings and the agent's last messages."""
+        query = "SELECT episode FROM etude_episodes WHERE episode_id = ?"
+        with sqlite3.connect(self.store) as database:
+            rows = database.execute(query, (episode_id,)).fetchall()
+        if not rows:
+            return "not stored"
+        episode = json.loads(zlib.decompress(rows[0][0]))
+        messages = [message["content"] for turn in episode["turns"] for message in turn["messages"]]
+        seen = {name: episode.get(name) for name in ("reward", "failures", "findings", "error")}
+        return json.dumps({**seen, "paths": [each["path"] for each in episode.get("diff") or []], "messages": messages})
 
     def gradings(self) -> Counter[str]:
         """Return how many grades the log has of each episode."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task, TestFailure
-from ..sandbox import Sandbox, open_sandbox
+from ..sandbox import KILLED, Sandbox, open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
@@ -26,7 +26,7 @@ from .out_of_process.judging.check import failed_tests
 from .out_of_process.judging.examination import Examination
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
-from .placing import KILLED, put_in_place
+from .placing import put_in_place
 from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
 from .type_check import COMPONENT as TYPES

@@ -1,17 +1,13 @@
-"""Placing of an agent's accepted changes in a fresh sandbox, and the exit codes of killed processes."""
+"""Placing of an agent's accepted changes in a fresh sandbox."""
 
 from __future__ import annotations
 
 import base64
-import signal
 from collections.abc import Mapping, Sequence
 
 from ...models import FileChange
 from ..sandbox import Sandbox
 from ..snapshots.test_run.placed_files import NotWritten, packed_files, write_files
-
-KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
-"""Exit codes of a process that another process ended."""
 
 
 async def put_in_place(

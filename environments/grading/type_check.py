@@ -20,7 +20,7 @@ from ...errors import GraderError, SandboxError
 from ...models import FileChange
 from ..sandbox import WORKSPACE, Layers, Limits, open_sandbox
 from ..snapshots.store.cache import cache_folder, file_lock, temporary_folder
-from .placing import KILLED, put_in_place
+from .placing import put_in_place
 
 COMPONENT = "types"
 PREFIX = "/opt/etude/mypy"
@@ -83,7 +83,7 @@ async def type_errors(
     text = result.output.decode("utf-8", "replace")
     if result.exit_code == _CANNOT_RUN:
         raise GraderError(f"the installed mypy cannot run in the task's Python: {text.strip()[:200]}")
-    if result.exit_code in KILLED and not result.oom_killed:
+    if result.killed:
         raise SandboxError("the type checker was killed")
     if result.exit_code == 0:
         return {}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .protocol import (
     ENV_PREFIX,
+    KILLED,
     MIB,
     PYTHON_PREFIX,
     SANDBOX_UID,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENV_PREFIX",
+    "KILLED",
     "MIB",
     "PYTHON_PREFIX",
     "SANDBOXES",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,10 @@ class Layers:
     """Variables that are added to the backend's own small environment."""
 
 
+KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
+"""Exit codes of a process that another process ended."""
+
+
 @dataclass(frozen=True)
 class ExecResult:
     """The outcome of a command."""
@@ -73,6 +78,11 @@ class ExecResult:
     """Seconds of CPU time that the command and everything it started used."""
     channel: bytes = b""
     """What the command wrote to the private result pipe, when one was asked for."""
+
+    @property
+    def killed(self) -> bool:
+        """Return whether a signal ended the command and no limit of the sandbox did, so that it proves nothing."""
+        return self.exit_code in KILLED and not self.oom_killed
 
 
 class SavedLayer(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 
+from ....errors import SandboxError
 from ...sandbox import Sandbox
 
 WRITE_FILES = """
@@ -67,6 +68,8 @@ async def write_files(sandbox: Sandbox, files: Mapping[str, bytes | None], execu
         return
     command = ["python", "-I", "-S", "-B", "-c", WRITE_FILES]
     result = await sandbox.exec(command, stdin=packed_files(files, executable), output_limit=4096)
+    if result.killed:  # no code of an agent runs here
+        raise SandboxError("the command that writes the files was killed from outside")
     if result.exit_code != 0:
         message = result.output.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise NotWritten(message or "the files could not be written", result.exit_code)

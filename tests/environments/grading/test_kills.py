@@ -6,14 +6,17 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from helpers.recorded_tasks import with_record
 
 from etude.environments.grading import grade
 from etude.environments.sandbox import Change
+from etude.environments.snapshots import Snapshot
 from etude.errors import GraderError, SandboxError, SnapshotError
 from etude.models import FileChange, Grade, Task
 
@@ -138,3 +141,61 @@ def test_a_solution_that_kills_its_own_tests_scores_zero(task: Task) -> None:
     assert result.failures and all(
         failure.cause == "the solution ends the process of its tests" for failure in result.failures
     )
+
+
+def worker_children() -> list[int]:
+    """Return the processes that a sandboxed interpreter has forked to answer the calls of one test."""
+    graded = set(graded_processes())
+    return [pid for pid in graded if next(parents(pid)) in graded]
+
+
+@contextmanager
+def killer_of_children(times: int) -> Iterator[list[int]]:
+    """Kill the first ``times`` processes that answer calls for a second; yields the list of those killed.
+
+    The calls of a test take less, so that these are the processes of held-out calls.
+    """
+    killed: list[int] = []
+    stopped, seen = threading.Event(), dict[int, float]()
+
+    def kill() -> None:
+        while len(killed) < times and not stopped.wait(0.02):
+            now = time.monotonic()
+            for pid in set(worker_children()) - set(killed):
+                if now - seen.setdefault(pid, now) < 1.0:
+                    continue
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        stopped.set()
+        thread.join()
+
+
+SLOW_TOTAL = SOLVED.replace("time.sleep(0.8)\n", "").replace(
+    "    return sum(values)", "    time.sleep(0.3)\n    return sum(values)"
+)
+
+
+@pytest.fixture(scope="module")
+def recorded(task: Task, snapshot: Snapshot) -> Task:
+    return with_record(task, snapshot)
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_killed_process_of_held_out_calls_is_no_wrong_answer(recorded: Task, kills: int) -> None:
+    with killer_of_children(kills) as killed:
+        result = graded(recorded, SLOW_TOTAL)
+    assert len(killed) == kills
+    assert (result.reward.value, result.failures) == (1.0, [])
+
+
+def test_a_solution_that_kills_the_process_of_its_calls_scores_zero(recorded: Task) -> None:
+    suicidal = SLOW_TOTAL.replace("time.sleep(0.3)", "__import__('os').kill(__import__('os').getpid(), 9)")
+    result = graded(recorded, suicidal)
+    assert (result.reward.value, result.reward.valid) == (0.0, True)

@@ -1,4 +1,4 @@
-"""Solutions that sleep or kill their process: a grade asks them no more than twice, and honest ones are accepted."""
+"""Solutions that sleep or kill their process: a grade asks them a few times, and honest ones are accepted."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ HEAD = (
 )
 SOLUTIONS = {
     "sleeps at each call": "    time.sleep(4)\n    return sum(values)\n",
+    "ends its process at each call": "    os._exit(0)\n",
+}
+KILLED = {
     "kills itself at each call": "    os.kill(os.getpid(), 9)\n",
     "sleeps and kills itself": "    time.sleep(0.3)\n    os.kill(os.getpid(), 9)\n",
 }
@@ -55,6 +58,17 @@ def test_a_grade_asks_a_solution_without_answers_only_twice(
     at_first = 2  # the calls of tests and the held-out calls are answered in two sandboxes
     assert grade_of(recorded, HEAD + SOLUTIONS[name]).reward.value == 0.0
     assert 0 < len(processes) <= at_first + 1
+    assert sum(result.seconds for result in processes) < 10
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_grade_asks_a_solution_that_is_killed_a_few_times(
+    recorded: Task, processes: list[ExecResult], name: str
+) -> None:
+    """What kills it is not known, so that it is asked again, and then the task's own solution."""
+    asked = 2 + (allowance.TRIES - 1) + 1  # by tests and held-out calls, after each kill, and what has no answers
+    assert grade_of(recorded, HEAD + KILLED[name]).reward.value == 0.0
+    assert 0 < len(processes) <= asked + 1
     assert sum(result.seconds for result in processes) < 10
 
 

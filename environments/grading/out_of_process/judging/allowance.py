@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from .....errors import GraderError
-from ....sandbox import ExecResult
+from ....sandbox import KILLED, ExecResult
 from ....snapshots.test_run.test_runner import TestRun
-from ...placing import KILLED
 
 MOST_SECONDS = 180.0
 """Most seconds of a solution in one grade, all its processes together."""
@@ -62,10 +61,10 @@ class Allowance:
         while True:
             result = await run()
             self.spend(result.seconds)
-            if result.oom_killed or result.exit_code not in KILLED:
+            if not result.killed:
                 return result
             self.tries -= 1
-            if self.tries == 0 and is_killed(await run_own()):
+            if self.tries == 0 and (await run_own()).killed:
                 raise GraderError(
                     f"the calls of a task were killed {TRIES} times (exit {result.exit_code}), with its own solution "
                     "too; find what kills processes on this machine and grade again"
@@ -77,8 +76,3 @@ class Allowance:
 def was_ended(run: TestRun) -> bool:
     """Return whether the process of a test run was killed, by another process or for a lack of memory."""
     return not run.timed_out and (run.oom_killed or run.exit_code in KILLED)
-
-
-def is_killed(result: ExecResult) -> bool:
-    """Return whether another process killed a run, not a limit of its sandbox."""
-    return not result.oom_killed and result.exit_code in KILLED

@@ -12,14 +12,14 @@ from typing import Any
 
 from .....errors import GraderError
 from .....models import FileChange, Task
-from ....sandbox import ExecResult, Limits, open_sandbox
+from ....sandbox import KILLED, ExecResult, Limits, open_sandbox
 from ....snapshots.test_run.compiled_program import RUN_PROGRAM
 from ....snapshots.test_run.placed_files import WRITE_FILES, write_files
 from ....snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, TestRun, run_tests
 from ....tasks.task_paths import source_files
 from ....tasks.task_trees import Materials
 from ...own_solution import own_solution
-from ...placing import KILLED, packed_changes
+from ...placing import packed_changes
 from ..processes.programs import boundary_parts, worker_program
 from ..recorded_calls import Call
 from ..targets import Examined, changed_constructors, examine

@@ -125,30 +125,41 @@ def look_ordinary(job: dict[str, Any]) -> int:
     return channel
 
 
-def has_ended(child: int) -> bool:
-    """Return whether a child process has ended; where another one has waited for it, it has."""
+def status_of(child: int) -> int | None:
+    """Return the exit code of a child process, -n after signal n, None while it runs.
+
+    It is 0 where something else has waited for the child.
+    """
     try:
-        return os.waitpid(child, os.WNOHANG)[0] != 0
+        ended, status = os.waitpid(child, os.WNOHANG)
     except ChildProcessError:
-        return True
+        return 0
+    if not ended:
+        return None
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def wait_for(child: int, cpu_seconds: float, seconds: float) -> None:
-    """Wait for a child process, and kill it when it has used its CPU time or all its time."""
+def was_killed(child: int, cpu_seconds: float, seconds: float) -> bool:
+    """Wait for a child process, and kill it when it has used its CPU time or all its time.
+
+    Returns whether something other than these limits killed it.
+    """
     clock = ~child << 3 | 2  # the clock of a process, as clock_getcpuclockid(3) numbers it
-    end = time.monotonic() + seconds
-    while not has_ended(child):
+    end, is_late = time.monotonic() + seconds, False
+    while (status := status_of(child)) is None:
         try:
             remaining = min(cpu_seconds - time.clock_gettime(clock), end - time.monotonic())
         except OSError:  # it has just ended
             remaining = 0.01
         if remaining <= 0:
             os.kill(child, signal.SIGKILL)
+            is_late = True
         signal.sigtimedwait([signal.SIGCHLD], min(max(remaining, 0.01), 1.0))
+    return not is_late and -status in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def serve() -> None:
-    """Answer the calls of all tests, each in a child process."""
+    """Answer the calls of all tests, each in a child process; end as killed when one of these was killed."""
     job = json.loads(sys.stdin.buffer.read())
     channel = look_ordinary(job)
     for module in job["modules"]:
@@ -157,7 +168,7 @@ def serve() -> None:
         except BaseException:  # noqa: BLE001  its calls will say so
             continue
     job["names"] = attribute_names(job["tests"])
-    tests = list(job["tests"].items())
+    tests, killed = list(job["tests"].items()), False
     for group in [tests] if job["is_trial"] else [[item] for item in tests]:
         sys.stdout.flush()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the solution may have set it to be ignored
@@ -165,7 +176,7 @@ def serve() -> None:
         child = os.fork()
         if child:
             seconds = TRIAL_SECONDS if job["is_trial"] else CPU_SECONDS
-            wait_for(child, seconds, 10 * seconds if job["is_trial"] else float("inf"))
+            killed |= was_killed(child, seconds, 10 * seconds if job["is_trial"] else float("inf"))
             continue
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
@@ -175,6 +186,8 @@ def serve() -> None:
                     line = line[os.write(channel, line) :]
         finally:
             os._exit(0)
+    if killed:  # the answers that are missing say nothing about the solution
+        os._exit(128 + signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 from helpers.sandboxes import Result, in_sandbox
 
-from etude.environments.sandbox import Sandbox
+from etude.environments.sandbox import ExecResult, Sandbox
 from etude.environments.snapshots import Snapshot, make_workspace
 from etude.environments.snapshots.test_run.placed_files import NotWritten, write_files
+from etude.errors import SandboxError
 
 ODD = 'a b/-n/it\'s "new"\n.py'
 
 
 def inside(snapshot: Snapshot, action: Callable[[Sandbox], Awaitable[Result]]) -> Result:
     return in_sandbox(snapshot.layers(make_workspace(snapshot, git=False).path), action)
+
+
+class Killed:
+    """A sandbox in which every command is killed."""
+
+    def __init__(self, oom_killed: bool) -> None:
+        self._result = ExecResult(exit_code=137, output=b"", oom_killed=oom_killed)
+
+    async def exec(self, *_: object, **__: object) -> ExecResult:
+        return self._result
+
+
+@pytest.mark.parametrize(("oom_killed", "error"), [(False, SandboxError), (True, NotWritten)])
+def test_a_command_that_is_killed_from_outside_is_a_failure_of_the_sandbox(
+    oom_killed: bool, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        asyncio.run(write_files(cast(Sandbox, Killed(oom_killed)), {"a.py": b""}))
 
 
 def test_files_are_written_deleted_and_made_executable(snapshot: Snapshot) -> None:
