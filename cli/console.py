@@ -78,8 +78,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return short_number(value)
     return "" if value is None else str(value)
+
+
+def short_number(value: float) -> str:
+    """Return a number with three digits, and with all digits before the point: ``0.135``, ``21.2``, ``1,228``."""
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def counted(counts: Mapping[str, int]) -> str:

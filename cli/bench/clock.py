@@ -23,8 +23,9 @@ from typing import Any, Protocol
 
 TURNS, MANY, EACH = 10, 16, 5
 WRITE = "echo written >> by_agent.txt; mkdir -p new; head -c 100000 /dev/zero > new/zeros"
-CHANGE, TESTS = "sed -i 's/a - b/a + b/' bench_sum.py", "python3 -m unittest -q bench_test_sum 2>&1"
-"""A solution and its tests, for the modules of ``campaign.make_tree``."""
+CHANGE = "sed -i 's/a - b/a + b/' bench_sum.py"
+TESTS = "PATH=/usr/bin:/usr/local/bin:$PATH python3 -m unittest -q bench_test_sum 2>&1"
+"""A solution and its tests, for the modules of ``campaign.make_tree``; the Python of the system, not one of a shim."""
 READ = "cat by_agent.txt 2>/dev/null; true"
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from ..console import short_number
+
 OURS = "etude"
 LABEL, BAR, HEIGHT, TOP = 230, 420, 18, 34
 """Pixels: width of a label, width of the longest bar, height of a row, and of the title of a measure."""
@@ -85,7 +87,7 @@ def plot(rows: Sequence[Result]) -> str:
         parts += [
             f'<text x="{LABEL - 8}" y="{y + 13}" text-anchor="end">{escape(row.name)}</text>',
             f'<rect x="{LABEL}" y="{y + 2}" width="{width:.1f}" height="{HEIGHT - 4}" fill="{colour}"/>',
-            f'<text x="{LABEL + width + 6:.1f}" y="{y + 13}">{row.median_ms:.3g} ms</text>',
+            f'<text x="{LABEL + width + 6:.1f}" y="{y + 13}">{short_number(row.median_ms)} ms</text>',
         ]
         y += HEIGHT
     y += 24

@@ -45,3 +45,19 @@ def test_show_table_prints_all_columns_without_a_terminal(capsys: pytest.Capture
     assert "mean reward" in shown
     assert "oracle" in shown
     assert "yes" in shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.13462, "0.135"),
+        (21.158, "21.2"),
+        (999.4, "999"),
+        (999.6, "1,000"),
+        (1227.5, "1,228"),
+        (-5e4, "-50,000"),
+    ],
+)
+def test_numbers_are_short_without_an_exponent(value: float, text: str) -> None:
+    assert console.short_number(value) == text
