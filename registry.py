@@ -22,8 +22,7 @@ LISTED = 200
 def did_you_mean(kind: str, name: str, names: Iterable[str]) -> str:
     """Return one line that names what is unknown and the nearest of ``names``, or all of them when none is near.
 
-    Near are the names that begin with ``name``; if there are none, the one that was mistyped; if there is none, those
-    that share a word with it.
+    Near are the names that begin with ``name``, else the one that was mistyped, else those that share a word with it.
     """
     existing = sorted(names)
     begun = [one for one in existing if name and one.lower().startswith(name.lower())]

@@ -41,10 +41,10 @@ class Conversation:
 
     def continues(self, other: Conversation) -> bool:
         """Return whether this conversation is the other one with more messages."""
-        asked, size = len(other.messages) - other.answers, len(other.messages)
-        if len(self.messages) <= size or list(self.messages[:asked]) != list(other.messages[:asked]):
+        requested, size = len(other.messages) - other.answers, len(other.messages)
+        if len(self.messages) <= size or list(self.messages[:requested]) != list(other.messages[:requested]):
             return False
-        return [*map(_gist, self.messages[asked:size])] == [*map(_gist, other.messages[asked:])]
+        return [*map(_gist, self.messages[requested:size])] == [*map(_gist, other.messages[requested:])]
 
 
 def _gist(message: Mapping[str, Any]) -> tuple[Any, ...]:
