@@ -232,7 +232,7 @@ def validate(
     """Check a task set again: scripted agents, leaks, flaky tests, duplicates, statements."""
     from ...generators.validation.audit import validate as check_tasks
 
-    with progress_bar("validate") as progress:
+    with sigterm_interrupts(), progress_bar("validate") as progress:
         report = check_tasks(
             folder,
             sample=sample,
@@ -244,6 +244,8 @@ def validate(
             progress=as_updates(progress),
         )
     console.show({**console.plain(report), "ok": report.ok}, [console.plain(row) for row in report.rows], as_json)
+    if report.earlier:
+        console.show_warning(f"{report.earlier} of {report.tasks} tasks were checked by an earlier command")
     for problem in report.problems:
         console.show_error(str(problem))
     if report.written is not None and not as_json:
