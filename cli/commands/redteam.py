@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import console
-from ..options import Jobs, Json, Sandbox, sigterm_interrupts, tasks_of
+from ..options import Jobs, Json, Sandbox, names_of, sigterm_interrupts, tasks_of
 from ..progress import Progress, progress_bar
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ def redteam(
         str, typer.Argument(metavar="DIR|URL", help="Attack this folder, hub:USER/NAME@REVISION or running server.")
     ],
     only: Annotated[
-        str | None, typer.Option(metavar="ID,...", help="Play only these exploits; see `etude list exploits`.")
+        str | None,
+        typer.Option(
+            metavar="ID,...",
+            autocompletion=names_of("exploits"),
+            help="Play only these exploits; see `etude list exploits`.",
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Attack only the first N tasks; default: all.")
