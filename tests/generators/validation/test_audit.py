@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import signal
@@ -72,26 +71,23 @@ def test_a_task_is_not_checked_twice_when_the_audit_was_interrupted(
     tasks: list[Task], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     statement = f"{tasks[0].problem_statement} {uuid4()}"  # no earlier run of this test checked it
-    patch = tasks[0].patch.replace("\n+    return", "\n+    return None  #")
-    wrong = tasks[0].model_copy(update={"patch": patch, "problem_statement": statement})
-    folder = write(tmp_path / "set", wrong, *tasks[1:])
-    play, played, limit = audit.play, [], 2
+    folder = write(tmp_path / "set", tasks[0].model_copy(update={"problem_statement": statement}), *tasks[1:])
+    played, limit = [], 2
 
-    async def counted(task: Task, *more: object):
+    async def reward(tasks_of_set: object, task: Task, agent: str, backend: str):
         if len(played) == limit:
-            signal.raise_signal(signal.SIGINT)
-            await asyncio.sleep(60)
+            raise KeyboardInterrupt
         played.append(task.task_id)
-        await play(task, *more)
+        return float(task.task_id != tasks[0].task_id), []
 
-    monkeypatch.setattr(audit, "play", counted)
+    monkeypatch.setattr(audit, "_play", reward)
     skip = all_but("oracle", "duplicates")
     with pytest.raises(KeyboardInterrupt):
         validate(folder, skip=skip)
     limit = 99
     report = validate(folder, skip=skip)
     assert (report.earlier, len(played), len(set(played))) == (2, 3, 3)
-    assert problems_of(report) == {(wrong.task_id, "oracle")}
+    assert problems_of(report) == {(tasks[0].task_id, "oracle")}
     assert [(row.check, row.tasks, row.ok) for row in report.rows] == [("oracle", 3, 2), ("duplicates", 3, 3)]
     assert report.rows[0].mean_reward == pytest.approx(2 / 3)
     assert validate(folder, skip=skip).earlier == 0 and len(played) == 6
