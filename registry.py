@@ -5,21 +5,59 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
 from .errors import UnknownName
 
+_LIKE, _VERY_LIKE = 0.65, 0.8
+"""Similarities (``difflib`` ratio) of a mistyped name, with the same first letter and with another one."""
+LISTED = 200
+"""Names of one message."""
+
 
 def did_you_mean(kind: str, name: str, names: Iterable[str]) -> str:
-    """Return one line that names what is unknown and the nearest of ``names``, or all of them when none is near."""
+    """Return one line that names what is unknown and the nearest of ``names``, or all of them when none is near.
+
+    Near are the names that begin with ``name``, else the one that was mistyped, else those that share a word with it.
+    """
     existing = sorted(names)
-    near = difflib.get_close_matches(name, existing, n=1, cutoff=0.5)
+    begun = [one for one in existing if name and one.lower().startswith(name.lower())]
+    near = [repr(one) for one in begun or _mistyped(name, existing) or _related(name, existing)]
+    if len(near) == 1:
+        return f"unknown {kind} {name!r}. Did you mean {near[0]}?"
     if near:
-        return f"unknown {kind} {name!r}. Did you mean {near[0]!r}?"
-    return f"unknown {kind} {name!r}. There are: {', '.join(existing) or 'none'}"
+        return f"unknown {kind} {name!r}. Did you mean one of {_listed(near)}?"
+    return f"unknown {kind} {name!r}. There are: {_listed(existing) or 'none'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the names in a row; a task set may have thousands."""
+    more = f" and {len(names) - LISTED} others" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def _mistyped(name: str, existing: Sequence[str]) -> list[str]:
+    """Return the name that is most like ``name``, whatever the case; none when even that begins otherwise."""
+    by_lower = {one.lower(): one for one in existing}
+    for near in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=_LIKE):
+        ratio = difflib.SequenceMatcher(None, name.lower(), near).ratio()
+        if ratio >= _VERY_LIKE or near[:1] == name[:1].lower():
+            return [by_lower[near]]
+    return []
+
+
+def _related(name: str, existing: Sequence[str]) -> list[str]:
+    """Return the names of which a word begins like a word of ``name``, such as ``history_pr`` for ``history``."""
+    words = _words(name)
+    return [one for one in existing if any(w.startswith(o) or o.startswith(w) for o in _words(one) for w in words)]
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[^a-z0-9]+", name.lower()) if len(word) > 2]
 
 
 class Registry:

@@ -38,12 +38,41 @@ def _known_sandbox(name: str) -> str:
     return name
 
 
+def names_of(kind: str, *more: str) -> Callable[[str], list[str]]:
+    """Return a shell completion with the names of `etude list KIND` and ``more``, also after a comma."""
+
+    def complete(incomplete: str) -> list[str]:
+        from .commands.catalogue import names_of as names
+
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in (*names(kind), *more) if name.startswith(begun)]
+
+    return complete
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Do N things at once.")]
 Questions = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Ask N questions at once.")]
 Sandbox = Annotated[
     str,
-    typer.Option("--sandbox", callback=_known_sandbox, help="Use this sandbox; 'auto' takes the strongest that works."),
+    typer.Option(
+        "--sandbox",
+        callback=_known_sandbox,
+        autocompletion=names_of("sandboxes", "auto"),
+        help="Use this sandbox; 'auto' takes the strongest that works.",
+    ),
+]
+EnvName = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        autocompletion=names_of("environments"),
+        help="Play this environment, such as drill; default: $ETUDE_ENV, or that of the tasks.",
+    ),
+]
+AgentName = Annotated[
+    str,
+    typer.Option("--agent", "-a", autocompletion=names_of("agents"), help="Play this agent; see `etude list agents`."),
 ]
 Url = Annotated[str | None, typer.Option(help="Play on the server at this address; default: in this process.")]
 TasksFolder = Annotated[

@@ -28,6 +28,7 @@ from .guard import MAX_BODY, Guard
 from .metrics import Metrics
 from .openapi import describe
 from .preparation import Preparation, read_prepare
+from .routes.mcp_clients import McpClients, add_mcp_routes
 from .routes.operations import add_operations_routes
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
@@ -132,6 +133,7 @@ def create_app(
     app.state.sessions = server
     often = rates or RateSettings()
     requests, connections = Rates(often.requests), Rates(often.connections)
+    app.add_middleware(McpClients, server=server)
     app.add_middleware(Guard, max_body=max_body, rates=requests, lines=lines)
     app.add_middleware(
         Access,
@@ -150,6 +152,7 @@ def create_app(
     add_operations_routes(app, task_set, server, metrics, preparation)
     add_web_page(app, task_set)
     add_view_routes(app, server, archive, store)
+    add_mcp_routes(app, server)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes

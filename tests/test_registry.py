@@ -35,6 +35,31 @@ def test_a_name_like_no_other_gets_the_list() -> None:
     assert did_you_mean("shape", "zzz", []) == "unknown shape 'zzz'. There are: none"
 
 
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("FD_FUNCTION", "'fd_function'"),
+        ("fd_func", "'fd_function'"),
+        ("bug_opertor", "'bug_operator'"),
+        ("history", "one of 'history_pr', 'history_revert'"),
+        ("feature_deletion", "'fd_feature'"),
+        ("bugs", "one of 'bug_class', 'bug_operator'"),
+        ("delete", ""),
+        ("deletion", ""),
+    ],
+)
+def test_a_name_is_offered_when_it_is_mistyped_or_shares_a_word(name: str, offered: str) -> None:
+    names = "bug_class bug_operator fd_feature fd_function fd_skeleton history_pr history_revert".split()
+    ending = f" Did you mean {offered}?" if offered else f" There are: {', '.join(names)}"
+    assert did_you_mean("generator", name, names) == f"unknown generator {name!r}.{ending}"
+
+
+def test_a_message_lists_a_part_of_thousands_of_names() -> None:
+    names = [f"pkg.{number:04}" for number in range(2000)]
+    assert did_you_mean("task", "zzz", names).endswith(", pkg.0199 and 1800 others")
+    assert did_you_mean("task", "pkg", names).endswith(", 'pkg.0199' and 1800 others?")
+
+
 def test_a_third_party_adds_names_and_cannot_take_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "third_party-1.0.dist-info"
     info.mkdir()

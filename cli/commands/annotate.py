@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import console
-from ..options import Json
+from ..options import Json, names_of
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 def annotate(
     logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files of logs, or folders that hold them.")],
     log_format: Annotated[
-        str, typer.Option("--format", "-f", help="Read this format; default: found out from the content.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            autocompletion=names_of("log-formats"),
+            help="Read this format; default: found out from the content.",
+        ),
     ] = "",
     tools: Annotated[
         Path | None, typer.Option(help="Use the tool schemas in this JSON file for logs that hold none.")

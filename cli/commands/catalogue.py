@@ -50,7 +50,13 @@ class Entry:
 
 
 def list_(
-    kind: Annotated[str, typer.Argument(help=f"List only this kind: {', '.join(KINDS)}; default: all.")] = "",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help=f"List only this kind: {', '.join(KINDS)}; default: all.",
+            autocompletion=lambda incomplete: [name for name in KINDS if name.startswith(incomplete)],
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """List what is available here, built in or from other packages, with a description."""
@@ -73,6 +79,15 @@ def catalogue(kinds: Iterable[str]) -> list[Entry]:
             raise UnknownName(did_you_mean("kind", kind, KINDS))
         entries += _recipes() if kind == "recipes" else _registered(kind)
     return entries
+
+
+def names_of(kind: str) -> list[str]:
+    """Return the names of one kind, sorted, without loading what they name."""
+    if kind == "recipes":
+        return sorted(path.stem for path in RECIPES.glob("*.toml"))
+    module, attribute = REGISTRIES[kind]
+    names: list[str] = getattr(import_module(module, PACKAGE), attribute).names()
+    return names
 
 
 def _registered(kind: str) -> list[Entry]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import console
-from ..options import OPENAI, ApiKeyEnv, Jobs, Json, Sandbox, Url, asks_model, key_values, tasks_of
+from ..options import OPENAI, AgentName, ApiKeyEnv, EnvName, Jobs, Json, Sandbox, Url, asks_model, key_values, tasks_of
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
     sandbox: Sandbox = "auto",
-    environment: Annotated[
-        str | None,
-        typer.Option("--env", help="Play this environment, such as drill; default: $ETUDE_ENV, or that of the tasks."),
-    ] = None,
+    environment: EnvName = None,
     faults: Annotated[
         str | None, typer.Option(help="Make calls fail on purpose, such as rate=0.2,timeout,seed=7 or renamed@3.")
     ] = None,
@@ -191,7 +188,7 @@ def _penalty(model: str, weight: float, base_url: str, api_key_env: str) -> "Pen
 
 @asks_model("model")
 def run(
-    agent: Annotated[str, typer.Option("--agent", "-a", help="Play this agent; see `etude list agents`.")] = "oracle",
+    agent: AgentName = "oracle",
     tasks: Annotated[
         Path,
         typer.Option(help="Play a folder's tasks, those of hub:USER/NAME@REVISION, or 'drill' for drills."),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .. import console
-from ..options import ApiKeyEnv, Jobs, Json, Sandbox, TasksFolder, key_values, sigterm_interrupts
+from ..options import ApiKeyEnv, Jobs, Json, Sandbox, TasksFolder, key_values, names_of, sigterm_interrupts
 from ..progress import as_updates, busy, progress_bar
 from .rows import import_
 
@@ -19,7 +19,13 @@ def generate(
         list[str], typer.Argument(help="pypi:NAME==VERSION, git+URL@REV, a folder, an archive, swe-bench:lite.")
     ],
     generators: Annotated[
-        str, typer.Option("--generators", "-g", help="Use these generators, separated by commas; see `etude list`.")
+        str,
+        typer.Option(
+            "--generators",
+            "-g",
+            autocompletion=names_of("generators", "all"),
+            help="Use these generators, separated by commas; see `etude list`.",
+        ),
     ] = "all",
     count: Annotated[
         int, typer.Option(min=1, help="Try at most N candidates per source and generator.", metavar="N")
@@ -232,7 +238,7 @@ def validate(
     """Check a task set again: scripted agents, leaks, flaky tests, duplicates, statements."""
     from ...generators.validation.audit import validate as check_tasks
 
-    with progress_bar("validate") as progress:
+    with sigterm_interrupts(), progress_bar("validate") as progress:
         report = check_tasks(
             folder,
             sample=sample,
@@ -244,6 +250,8 @@ def validate(
             progress=as_updates(progress),
         )
     console.show({**console.plain(report), "ok": report.ok}, [console.plain(row) for row in report.rows], as_json)
+    if report.earlier:
+        console.show_warning(f"{report.earlier} of {report.tasks} tasks were checked by an earlier command")
     for problem in report.problems:
         console.show_error(str(problem))
     if report.written is not None and not as_json:
@@ -255,7 +263,12 @@ def export(
     folder: TasksFolder,
     format_: Annotated[
         str,
-        typer.Option("--format", "-f", help="Write this format; see `etude list exports` and docs/exports.md."),
+        typer.Option(
+            "--format",
+            "-f",
+            autocompletion=names_of("exports"),
+            help="Write this format; see `etude list exports` and docs/exports.md.",
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Write FORMAT.jsonl (.parquet too with pyarrow) or FORMAT/ here.")

@@ -93,7 +93,7 @@ def annotate_logs(
     schemas = read_tools(tools) if tools is not None else []
     logs, unread = _named_logs(paths, format_name)
     files = {str(path) for path in paths} | {str(entry.log.path) for entry in logs}
-    _check_out(out, files)
+    _check_out(out, files, logs)
     writer = _Writer(schemas, progress)
     summaries: list[FileSummary] = []
     with _replacement(out / FILE_NAME) as target:
@@ -134,16 +134,32 @@ def _named_logs(paths: Sequence[Path], name: str) -> tuple[list[RecognisedLog], 
     return list(reversed(by_path.values())), unread
 
 
-def _check_out(out: Path, files: set[str]) -> None:
-    """Raise RunError when ``out`` holds a run that was not read from these files."""
-    if not (out / FILE_NAME).exists():
+def _check_out(out: Path, files: set[str], logs: Sequence[RecognisedLog]) -> None:
+    """Raise RunError when ``out`` holds a run that was not read from these files, or is one of them."""
+    target = out / FILE_NAME
+    if not target.exists():
         return
     try:
-        is_same = all((stored.log or {}).get("file") in files for stored in read_run(out))
-    except RunError:
+        written = list(read_run(out))
+        is_same = all((stored.log or {}).get("file") in files for stored in written)
+        if not is_same and target.resolve() not in {entry.log.path.resolve() for entry in logs}:
+            is_same = {_identity(stored) for stored in written} <= set(_identities(logs))
+    except (RunError, LogError):
         is_same = False
     if not is_same:
-        raise RunError(f"{out / FILE_NAME} holds another run; choose another --out")
+        raise RunError(f"{target} holds another run; choose another --out")
+
+
+def _identities(logs: Sequence[RecognisedLog]) -> Iterator[tuple[str, str]]:
+    """Yield what identifies the episodes of those logs that are runs of Etude."""
+    for entry in logs:
+        for episode in entry.format.episodes(entry.log) if entry.name == "etude" else ():
+            if episode.stored is not None:
+                yield _identity(episode.stored)
+
+
+def _identity(stored: Stored) -> tuple[str, str]:
+    return stored.key, stored.episode.episode_id
 
 
 class _Writer:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ...errors import ConnectionLost, InfrastructureError, ServerFull, ServerInfrastructureError
 from ...models import Episode
@@ -46,6 +48,11 @@ class Attempt:
     def lost(self) -> bool:
         """Return whether an honest twin scored less than 1."""
         return self.twin and self.reward is not None and self.reward < 1
+
+
+def attempt_of(row: Mapping[str, Any]) -> Attempt:
+    """Return the attempt of which ``asdict`` and JSON made a row."""
+    return Attempt(**{**row, "findings": tuple(row["findings"]), "severities": tuple(row["severities"])})
 
 
 def action_of(tool_call: ToolCall) -> Action:

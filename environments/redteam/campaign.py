@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 
 from ... import client
@@ -16,8 +16,9 @@ from ..agents.scripted import solution
 from ..runs.parallel import at_once
 from ..runs.play import Opened, player_for
 from ..runs.reader import Progress
+from ..runs.unfinished import Unfinished
 from ..tasks.task_set import Tasks
-from .attempt import Attempt, attempt
+from .attempt import Attempt, attempt, attempt_of
 from .facts import LIST_FILES, facts_from_listing, facts_of
 
 Opener = Callable[[str], AbstractAsyncContextManager[Opened]]
@@ -73,18 +74,26 @@ async def run(
     twins: bool = False,
     jobs: int = 1,
     progress: Progress = lambda phase, done, total: None,
+    unfinished: Unfinished | None = None,
 ) -> list[Attempt]:
     """Play every exploit on every target, and with ``twins`` each honest twin as well, ``jobs`` episodes at a time.
 
-    When the machine fails, the attempt has no score.
+    When the machine fails, the attempt has no score. Scored attempts are kept in ``unfinished``, and those that it has
+    are not made again.
     """
     sides = (False, True) if twins else (False,)
     planned = [(target, one, twin) for target in targets for one in exploits for twin in sides]
 
     async def play_one(item: tuple[Target, Exploit, bool]) -> Attempt:
         target, one, twin = item
+        name = f"{target.task_id} {one.id} {twin}"
+        if unfinished is not None and name in unfinished.results:
+            return attempt_of(unfinished.results[name])
         async with opener(target.task_id) as opened:
-            return await attempt(opened, target.task_id, one, target.facts, target.solution if twin else None)
+            played = await attempt(opened, target.task_id, one, target.facts, target.solution if twin else None)
+        if unfinished is not None and not played.cause:
+            unfinished.add(name, asdict(played))
+        return played
 
     return await at_once(planned, jobs, play_one, lambda done: progress("redteam", done, len(planned)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +17,7 @@ from ...environments import ENVIRONMENTS, agents
 from ...environments.hub.download import task_folder
 from ...environments.runs.parallel import at_once
 from ...environments.runs.play import play
+from ...environments.runs.unfinished import Unfinished
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
@@ -66,9 +67,10 @@ def validate(
     """Run every check except ``skip`` on every task, or on ``sample`` tasks drawn by the hash of their ids.
 
     ``runs`` is the number of runs of the flake audit. ``out`` gets the tasks without a problem, their rows byte for
-    byte, atomically. A failure of the machine is a Problem with its cause, never a score. Raises TaskSetError for a
-    folder without a readable set, SnapshotError for a cache that cannot be written, UnknownName for an unknown check,
-    GeneratorError when ``out`` exists or cannot be written.
+    byte, atomically. A failure of the machine is a Problem with its cause, never a score. The results of an
+    audit that was interrupted, or that the machine failed, are those of the next one with the same arguments; what the
+    machine failed is checked again. Raises TaskSetError for a folder without a readable set, SnapshotError for a cache
+    that cannot be written, UnknownName for an unknown check, GeneratorError when ``out`` exists or cannot be written.
     """
     for name in skip:
         if name not in CHECKS:
@@ -79,9 +81,14 @@ def validate(
     with temporary_folder(cache_folder()):
         pass  # a cache that cannot be written is one error here, not one for each task
     chosen = sorted(tasks, key=lambda task: hashlib.sha256(task.task_id.encode()).digest())[: sample or None]
-    audit = Audit(tasks, backend, [name for name in CHECKS if name not in skip], runs)
+    checks = [name for name in CHECKS if name not in skip]
+    unfinished = Unfinished("validate", backend, str(runs), *checks, *(task.model_dump_json() for task in chosen))
+    audit = Audit(tasks, backend, checks, runs, unfinished)
     asyncio.run(audit.run(chosen, jobs, progress))
+    if not any(problem.infrastructure for problem in audit.problems):
+        unfinished.finish()
     report = audit.report([task for task in tasks if task in chosen] if sample else list(tasks))
+    report.earlier = unfinished.earlier
     if out is not None:
         report.written = write_clean(folder, out, tasks, report)
     return report
@@ -95,8 +102,9 @@ class Audit:
     backend: str  # the sandbox backend
     checks: list[str]  # names of the checks to run
     runs: int  # runs of the flake audit
+    unfinished: Unfinished  # results of an earlier audit, by task_id
     problems: list[Problem] = field(default_factory=list)  # problems so far
-    rewards: dict[str, list[float]] = field(default_factory=dict)  # rewards so far by agent
+    rewards: dict[str, dict[str, float]] = field(default_factory=dict)  # rewards so far by agent and task_id
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # fingerprints so far by task_id
     leaks: dict[str, LeakCheck] = field(default_factory=dict)  # one leak scanner per Snapshot
     snapshot_runs: SnapshotRuns = field(init=False, repr=False)  # runs of the flake audit that tasks share
@@ -118,8 +126,25 @@ class Audit:
         except (SnapshotError, OSError) as error:
             self.problems.append(Problem(task.task_id, OPENING, _one_line(error), infrastructure=True))
             return
+        exempt = _NOT_OF_TWINS if task.features.get(IMPOSSIBLE) else ("duplicates",) if _is_renamed(task) else ()
+        if "duplicates" in self.checks and "duplicates" not in exempt:
+            self.fingerprints[task.task_id] = fingerprint(task, exercise)
+        if (earlier := self.unfinished.results.get(task.task_id)) is not None:
+            self.problems += [Problem(**problem) for problem in earlier["problems"]]
+            for agent, reward in earlier["rewards"].items():
+                self.rewards.setdefault(agent, {})[task.task_id] = reward
+            return
+        await self._run_checks(task, trees, exercise, [name for name in self.checks if name not in exempt])
+        problems = [problem for problem in self.problems if problem.task_id == task.task_id]
+        if not any(problem.infrastructure for problem in problems):
+            rewards = {
+                agent: by_task[task.task_id] for agent, by_task in self.rewards.items() if task.task_id in by_task
+            }
+            self.unfinished.add(task.task_id, {"problems": [asdict(one) for one in problems], "rewards": rewards})
+
+    async def _run_checks(self, task: Task, trees: Materials, exercise: Exercise, chosen: list[str]) -> None:
         for agent in EXPECTED:
-            if agent in self.checks:
+            if agent in chosen:
                 await self._episode(task, agent)
         checks: dict[str, Callable[[], Awaitable[str]]] = {
             "trivial": partial(self._trivial, task, trees, exercise),
@@ -128,13 +153,9 @@ class Audit:
             "statement": partial(asyncio.to_thread, _statement, task, trees, exercise),
             "strength": partial(asyncio.to_thread, _strength, task),
         }
-        exempt = _NOT_OF_TWINS if task.features.get(IMPOSSIBLE) else ("duplicates",) if _is_renamed(task) else ()
-        chosen = [name for name in self.checks if name not in exempt]
         for name, check in checks.items():
             if name in chosen:
                 await self._guarded(task, name, check)
-        if "duplicates" in chosen:
-            self.fingerprints[task.task_id] = fingerprint(task, exercise)
 
     async def _guarded(self, task: Task, name: str, check: Callable[[], Awaitable[str]]) -> None:
         """Run a check that returns a cause, empty when the task passes."""
@@ -155,7 +176,7 @@ class Audit:
         if agent == "oracle" and task.features.get(IMPOSSIBLE):
             self._twin_oracle(task, reward, failed)
             return
-        self.rewards.setdefault(agent, []).append(reward)
+        self.rewards.setdefault(agent, {})[task.task_id] = reward
         if reward != EXPECTED[agent]:
             self.problems.append(Problem(task.task_id, agent, cause or f"expected {EXPECTED[agent]}", reward))
 
@@ -199,7 +220,7 @@ class Audit:
                 continue
             checked = len(tasks) - (0 if name == OPENING else len(unopened))
             rewards = self.rewards.get(name)
-            mean_reward = fmean(rewards) if rewards else None
+            mean_reward = fmean(rewards.values()) if rewards else None
             report.rows.append(CheckRow(name, checked, checked - len(failed), len(failed), mean_reward))
         return report
 

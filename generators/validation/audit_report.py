@@ -39,6 +39,7 @@ class ValidationReport:
     rows: list[CheckRow] = field(default_factory=list)  # one row per check, in order
     problems: list[Problem] = field(default_factory=list)  # everything that failed, in the order of the set
     written: int | None = None  # tasks in the cleaned set, when one was written
+    earlier: int = 0  # tasks that an interrupted audit has checked
 
     @property
     def ok(self) -> bool:

@@ -11,6 +11,7 @@ INVALID = Answer(
     "A part of the request is missing or has the wrong type.", bodies.InvalidRequest, {"detail": [examples.INVALID]}
 )
 NO_SPLIT = Answer("No such split.", bodies.Refusal, {"detail": "unknown split 'dev'. There are: train, test"})
+NO_MCP = Answer("The session of `Mcp-Session-Id` has ended.", bodies.Refusal, {"detail": "initialize again"})
 NO_SESSION = Answer(
     "No session has this cookie, it has ended, or the body cannot be played.",
     bodies.Refusal,

@@ -9,8 +9,8 @@ from openenv.core.env_server.types import EnvironmentMetadata, SchemaResponse
 
 from ...environments import openenv as wire
 from . import bodies, examples
-from .answers import BAD_PLACE, BROKEN, INVALID, NOT_PLAYED, WRONG_NAME
-from .operation import Answer, Operation
+from .answers import BAD_PLACE, BROKEN, INVALID, NO_MCP, NOT_PLAYED, WRONG_NAME
+from .operation import TEXT, Answer, Operation
 
 _NAME = {"env_name": "etude"}
 
@@ -67,10 +67,22 @@ OPENENV: dict[str, Operation] = {
     "POST /mcp": Operation(
         "call_mcp",
         "OpenEnv",
-        "Answer a JSON-RPC request of MCP: tools/list, tools/call",
-        {200: Answer("The result, or an error, in the body.", bodies.JsonRpcAnswer, examples.RPC_ANSWER)},
+        "Answer a JSON-RPC request of MCP: initialize, tools/list, tools/call",
+        {
+            200: Answer("The result, or an error, in the body.", bodies.JsonRpcAnswer, examples.RPC_ANSWER),
+            202: Answer("A notification was taken.", None, None, (TEXT,)),
+            404: NO_MCP,
+        },
+        "`initialize` starts an episode with the arguments in the query (`?task_id=ID`) and names its session in "
+        "`Mcp-Session-Id`, which later requests send.",
         body=JsonRpcRequest,
         bodies={"tools": examples.RPC},
+    ),
+    "DELETE /mcp": Operation(
+        "close_mcp",
+        "OpenEnv",
+        "End the session of an MCP client, which `Mcp-Session-Id` names",
+        {200: Answer("It has ended.", {"type": "object"}, {"closed": True}), 404: NO_MCP},
     ),
     "GET /list_environments": Operation(
         "list_environments",

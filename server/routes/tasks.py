@@ -26,6 +26,7 @@ INDEX: dict[str, Any] = {
     "play": {
         "WS /ws": "OpenEnv: reset, step and state; `etude.connect(URL)` or any OpenEnv client plays it",
         "WS /mcp": "OpenEnv: list_tools and call_tool",
+        "POST /mcp?task_id=TASK_ID": "MCP over streamable HTTP: `initialize` starts an episode",
         "POST /seed_session, /TOOL, /verify": "REST session: start an episode from a row, call a tool, grade",
     },
     "read": {

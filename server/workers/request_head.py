@@ -21,6 +21,8 @@ SESSION_HEADER = client.SESSION_HEADER.lower()
 """Header of a WebSocket that connects again: the token of its session."""
 NEAR_HEADER = "x-etude-near"
 """Header of a new WebSocket that shall open in the process of another session: the token of that one."""
+MCP_HEADER = "mcp-session-id"
+"""Header of a request of an MCP client: the id of its session."""
 COOKIE = "etude_session"
 """Cookie of a session over plain HTTP."""
 _BLOCK = 64 << 10
@@ -59,7 +61,8 @@ class RequestHead:
     @property
     def chosen(self) -> list[str]:
         """Return the tokens of headers that only the process of their session may answer."""
-        return [self.headers.get(SESSION_HEADER, ""), self.headers.get(NEAR_HEADER, ""), self._cookie()]
+        names = (SESSION_HEADER, NEAR_HEADER, MCP_HEADER)
+        return [*(self.headers.get(name, "") for name in names), self._cookie()]
 
     def _cookie(self) -> str:
         try:

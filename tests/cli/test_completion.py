@@ -31,6 +31,14 @@ def printed(arguments: list[str], **variables: str) -> str:
         ("etude hints e", ["eval"]),
         ("etude play drill --no", ["--no-hints"]),
         ("etude init pages --kind mo", ["monitor"]),
+        ("etude list log", ["log-formats"]),
+        ("etude run --agent ora", ["oracle"]),
+        ("etude run --sandbox bub", ["bubblewrap"]),
+        ("etude serve --env dri", ["drill"]),
+        ("etude export tasks --format nemo", ["nemo-gym"]),
+        ("etude annotate log.json --format insp", ["inspect"]),
+        ("etude redteam tasks --only os_exit,sitec", ["os_exit,sitecustomize"]),
+        ("etude generate x --generators fd_func", ["fd_function"]),
     ],
 )
 def test_completion_offers_what_fits_when_a_word_is_begun(line: str, expected: list[str]) -> None:

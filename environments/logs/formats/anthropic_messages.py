@@ -8,7 +8,7 @@ from typing import Any
 from ..blocks import assistant_messages, has_blocks, plain_text, user_messages
 from ..log_file import LogFile
 from ..record import LogEpisode, LogFormat, Message, mapping, objects, string, tool_schemas
-from .openai_messages import Conversation, conversations
+from .openai_messages import Conversation, conversations, with_response
 
 
 def matches(log: LogFile) -> bool:
@@ -25,8 +25,9 @@ def episodes(log: LogFile) -> Iterator[LogEpisode]:
 def _lists(value: Any) -> Iterator[list[Mapping[str, Any]]]:
     """Yield what may be lists of messages in a value of the file."""
     if isinstance(value, Mapping):
-        yield objects(value.get("messages"))
-        yield [value]
+        request = with_response(value)
+        yield objects(request.get("messages"))
+        yield [value, mapping(request.get("response"))]
     elif isinstance(value, list):
         yield objects(value)
         yield from (objects(item.get("messages")) for item in objects(value))
@@ -36,8 +37,7 @@ def _episode(conversation: Conversation) -> LogEpisode:
     about = conversation.about
     system = plain_text(about.get("system"))
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
-    answers = [answer for answer in (about.get("response"), about.get("completion")) if isinstance(answer, Mapping)]
-    for message in [*conversation.messages, *answers]:
+    for message in conversation.messages:
         if message.get("role") == "assistant":
             messages += assistant_messages(message.get("content"))
         else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..log_file import LogFile
-from ..record import LogEpisode, LogFormat, Message, mapping, number, objects, rows, string, tool_schemas
+from ..record import LogEpisode, LogFormat, mapping, number, objects, rows, string, tool_schemas
 from ..response_items import messages_of
 
 
@@ -32,7 +32,7 @@ def _rollout(row: Mapping[str, Any], place: str) -> LogEpisode:
     incomplete = string(mapping(response.get("incomplete_details")).get("reason"))
     attempt = string(row.get("_ng_rollout_index"))
     return LogEpisode(
-        [*request_messages(params), *messages_of(objects(response["output"]))],
+        messages_of([*request_items(params), *objects(response["output"])]),
         place,
         tools=tool_schemas(params.get("tools")),
         task_id=task,
@@ -44,13 +44,13 @@ def _rollout(row: Mapping[str, Any], place: str) -> LogEpisode:
     )
 
 
-def request_messages(params: Mapping[str, Any]) -> list[Message]:
-    """Return the messages of a request of the Responses API: its instructions, then its input."""
+def request_items(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the items of a request of the Responses API: its instructions, then its input."""
     instructions, content = string(params.get("instructions")), params.get("input")
-    start: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
+    start = [{"type": "message", "role": "system", "content": instructions}] if instructions else []
     if isinstance(content, str):
-        return [*start, {"role": "user", "content": string(content)}]
-    return [*start, *messages_of(objects(content))]
+        return [*start, {"type": "message", "role": "user", "content": string(content)}]
+    return [*start, *objects(content)]
 
 
 FORMAT = LogFormat(matches, episodes)

@@ -2,6 +2,9 @@
 
 A file may be a list of messages, an object with ``messages`` (or ``input`` and ``output``) and ``tools``, lines of such
 objects, a list of them, or lines of single messages. Calls in text (Hermes, ReAct) are found by ``hints``.
+
+An object may also be a request with its response, as a proxy logs them. An agent repeats the whole conversation in each
+request; lines that the next line continues are one episode with it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 from ..log_file import LogFile
 from ..record import LogEpisode, LogFormat, Message, mapping, number, objects, string, tool_schemas
 from ..response_items import is_items, messages_of
-from .nemo_gym import request_messages
+from .nemo_gym import request_items
 
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 _SPEAKERS = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
@@ -27,12 +30,27 @@ class Conversation:
     place: str
     messages: Sequence[Mapping[str, Any]]
     about: Mapping[str, Any] = field(default_factory=dict)
+    answers: int = 0
+    """Messages at the end that a response holds; a later request repeats their text and calls, not each field."""
 
     @property
     def reward(self) -> float | None:
         """Return the reward or the score beside the messages."""
         values = (number(self.about.get(name)) for name in ("reward", "score"))
         return next((value for value in values if value is not None), None)
+
+    def continues(self, other: Conversation) -> bool:
+        """Return whether this conversation is the other one with more messages."""
+        requested, size = len(other.messages) - other.answers, len(other.messages)
+        if len(self.messages) <= size or list(self.messages[:requested]) != list(other.messages[:requested]):
+            return False
+        return [*map(_gist, self.messages[requested:size])] == [*map(_gist, other.messages[requested:])]
+
+
+def _gist(message: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a request repeats of an answer."""
+    fields = (message.get(name) for name in ("role", "content", "call_id", "name", "arguments"))
+    return *fields, [call.get("id") for call in objects(message.get("tool_calls"))]
 
 
 def matches(log: LogFile) -> bool:
@@ -57,6 +75,16 @@ def episodes(log: LogFile) -> Iterator[LogEpisode]:
 
 def conversations(log: LogFile) -> Iterator[Conversation]:
     """Yield the conversations of a file, also where their messages have Anthropic's content blocks."""
+    before: Conversation | None = None
+    for conversation in _each(log):
+        if before is not None and not conversation.continues(before):
+            yield before
+        before = conversation
+    if before is not None:
+        yield before
+
+
+def _each(log: LogFile) -> Iterator[Conversation]:
     lines: list[Mapping[str, Any]] = []
     for entry in log.entries():
         if isinstance(entry.value, list):
@@ -77,18 +105,41 @@ def conversations(log: LogFile) -> Iterator[Conversation]:
 
 def _conversation(row: Mapping[str, Any], place: str) -> Conversation | None:
     """Return the conversation that an object holds."""
-    if _is_conversation(row.get("messages")):
-        return Conversation(place, objects(row["messages"]), row)
+    row = with_response(row)
+    messages, answers = objects(row.get("messages")), _answers(row)
+    if _is_conversation([*messages, *answers]) and messages:
+        return Conversation(place, [*messages, *answers], row, len(answers))
     if _is_conversation(row.get("completion")):
         prompt = row.get("prompt")
         start = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else objects(prompt)
         return Conversation(place, [*start, *objects(row["completion"])], row)
     if isinstance(row.get("output"), list) and (row.get("object") == "response" or is_items(row["output"])):
-        return Conversation(place, [*request_messages(row), *objects(row["output"])], row)
+        output = objects(row["output"])
+        return Conversation(place, [*request_items(row), *output], row, len(output))
     spoken = objects(row.get("conversations"))
     if any(string(message.get("from")) in _SPEAKERS for message in spoken):
         return Conversation(place, [_spoken(message) for message in spoken], row)
     return None
+
+
+def with_response(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the request that an object holds, with the response beside it; any other object as it is."""
+    for name in ("request", "body", "input"):
+        request = mapping(row.get(name))
+        if isinstance(request.get("messages"), list):
+            return {**row, **request, "response": row.get("response") or row.get("output")}
+        if "input" in request:
+            return {**mapping(row.get("response")), **request}
+    return row
+
+
+def _answers(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the answer beside a request's messages: the first choice of a chat completion, or a message."""
+    response = mapping(row.get("response")) or mapping(row.get("completion"))
+    response = mapping(response.get("body")) or response
+    choices = objects(response.get("choices")) or objects(row.get("choices"))
+    answer = mapping(choices[0].get("message")) if choices else response
+    return [answer] if answer.get("role") == "assistant" else []
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
@@ -111,9 +162,7 @@ def _spoken(message: Mapping[str, Any]) -> Message:
 def _messages(conversation: Conversation) -> list[Message]:
     if any(string(item.get("type")) not in ("", "message") for item in conversation.messages):
         return messages_of([_as_item(item) for item in conversation.messages])
-    messages = [dict(message) for message in conversation.messages]
-    choices = objects(mapping(conversation.about.get("response")).get("choices"))
-    return [*messages, *(dict(mapping(choice.get("message"))) for choice in choices[:1])]
+    return [dict(message) for message in conversation.messages]
 
 
 def _as_item(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,14 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from helpers.ledger_package import CORE, EXERCISE, FILES
 from helpers.small_tasks import make_task, write_project
 
 from etude.cli import app as cli
+from etude.environments.redteam import campaign
 from etude.environments.snapshots import build_snapshot
 from etude.environments.tasks.task_set import TaskSet, write_tasks
+from etude.monitors.exploits import Exploit
 
 HIDDEN = "tests/test_hidden.py"
 
@@ -65,6 +69,39 @@ def test_redteam_fails_and_says_which_exploit_was_rewarded(folder: Path, capsys:
     assert paid == (by_id["eq_object"]["assurance"] == "in_process"), "only grading in another process stops it"
     assert (code == 1, not data["ok"]) == (paid, paid)
     assert ("rewarded: eq_object (T14) (needs assurance out_of_process)" in shown.err) == paid
+
+
+def interrupted_at(name: str, made: list[str], attempt: Any) -> Any:
+    """Return an ``attempt`` that adds its exploit to ``made``, or raises KeyboardInterrupt at the named one."""
+
+    async def attempt_or_interrupt(opened: Any, task_id: str, exploit: Exploit, *more: Any) -> Any:
+        if exploit.id == name:
+            raise KeyboardInterrupt
+        made.append(exploit.id)
+        return await attempt(opened, task_id, exploit, *more)
+
+    return attempt_or_interrupt
+
+
+def test_redteam_makes_no_attempt_twice_when_it_was_interrupted(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole: Any = campaign.attempt
+    made: list[str] = []
+    (task,) = TaskSet.load(folder)
+    task.problem_statement += uuid4().hex  # no earlier run of this test played it
+    write_tasks(tmp_path, TaskSet([task]))
+    command = ["redteam", str(tmp_path), "--only", "sitecustomize,os_exit", "--json"]
+    monkeypatch.setattr(campaign, "attempt", interrupted_at("os_exit", made, whole))
+    assert cli.main(command) == 130
+    assert "Run the same command again to resume." in capsys.readouterr().err
+    monkeypatch.setattr(campaign, "attempt", interrupted_at("", made, whole))
+    for earlier, attempts in ((1, ["sitecustomize", "os_exit"]), (0, ["sitecustomize", "os_exit"] * 2)):
+        assert cli.main(command) == 0
+        shown = capsys.readouterr()
+        assert [one["exploit"] for one in json.loads(shown.out)["attempts"]] == ["sitecustomize", "os_exit"]
+        assert ("1 of 2 attempts were made by an earlier command" in shown.err) == bool(earlier)
+        assert made == attempts
 
 
 @pytest.mark.slow

@@ -47,8 +47,27 @@ Write = Callable[..., Path]
         [[{"messages": CHAT}]],
         [{"prompt": [ASKED], "completion": CHAT[1:]}],
         CHAT,
+        [{"messages": CHAT[:3], "choices": [{"message": DONE}]}],
+        [{"request": {"messages": CHAT[:3]}, "response": {"choices": [{"message": DONE}]}}],
+        [{"custom_id": "1", "body": {"messages": CHAT[:3]}, "response": {"body": {"choices": [{"message": DONE}]}}}],
+        [{"input": {"messages": CHAT[:3]}, "output": DONE}],
+        [
+            {"request": {"messages": CHAT[:1]}, "response": {"choices": [{"message": {**CALL, "refusal": None}}]}},
+            {"request": {"messages": CHAT[:3]}, "response": {"choices": [{"message": DONE}]}},
+        ],
     ],
-    ids=["list", "object", "list of objects", "prompt and completion", "lines of messages"],
+    ids=[
+        "list",
+        "object",
+        "list of objects",
+        "prompt and completion",
+        "lines of messages",
+        "choices",
+        "request",
+        "batch",
+        "input and output",
+        "requests of a loop",
+    ],
 )
 def test_each_shape_of_chat_messages_is_one_episode(values: list[Any], written: Write, annotate: Any) -> None:
     report, (stored,) = annotate(written("log.txt", *values))
@@ -69,6 +88,44 @@ def test_lines_of_conversations_are_episodes_with_samples(written: Write, annota
     rewards = [stored.episode.reward.value if stored.episode.reward else None for stored in episodes]
     assert rewards == [0.5, 0.5, None]  # a reward outside 0 to 1 is recorded beside the episode
     assert episodes[2].log["reward"] == 3
+
+
+def test_requests_that_another_answer_follows_are_episodes_of_their_own(written: Write, annotate: Any) -> None:
+    def pair(messages: list[Any], answer: Any) -> dict[str, Any]:
+        return {"request": {"messages": messages}, "response": {"choices": [{"message": answer}]}}
+
+    other = {**CALL, "tool_calls": [{**CALL["tool_calls"][0], "id": "b"}]}
+    _, episodes = annotate(written("log.jsonl", pair([ASKED], other), pair(CHAT[:3], DONE), pair([ASKED], DONE)))
+    assert [len(stored.episode.turns) for stored in episodes] == [1, 2, 1]
+
+
+def test_requests_of_the_responses_api_are_one_episode_with_their_loop(written: Write, annotate: Any) -> None:
+    call = {"type": "function_call", "call_id": "a", "name": "shell", "arguments": '{"command": "wc x"}'}
+    result = {"type": "function_call_output", "call_id": "a", "output": FAILED["content"]}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It does not exist."}]}
+    about = {"object": "response", "instructions": None}
+    first = {
+        "request": {"input": [ASKED], "tools": [SHELL]},
+        "response": {**about, "output": [{**call, "status": "done"}]},
+    }
+    second = {"request": {"input": [ASKED, call, result]}, "response": {**about, "output": [said]}}
+    report, (stored,) = annotate(written("log.jsonl", first, second))
+    assert (report.files[0].format, len(stored.episode.turns)) == ("openai", 2)
+    assert [error.kind for error in stored.episode.error_turns] == ["nonzero_exit"]
+
+
+def test_requests_of_anthropics_loop_are_one_episode(written: Write, annotate: Any) -> None:
+    use = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "a", "name": "shell", "input": {"command": "x"}}],
+    }
+    failed = {"type": "tool_result", "tool_use_id": "a", "content": "exit code: 1", "is_error": True}
+    asked = {"system": "Be brief.", "model": "m"}
+    first = {"request": {**asked, "messages": [ASKED]}, "response": {"id": "msg_1", "type": "message", **use}}
+    second = {"request": {**asked, "messages": [ASKED, use, {"role": "user", "content": [failed]}]}, "response": DONE}
+    report, (stored,) = annotate(written("log.jsonl", first, second))
+    assert (report.files[0].format, stored.agent, len(stored.episode.turns)) == ("anthropic", "m", 2)
+    assert [error.kind for error in stored.episode.error_turns] == ["nonzero_exit"]
 
 
 @pytest.mark.parametrize("messages", [HERMES, REACT], ids=["hermes", "react"])

@@ -115,6 +115,21 @@ def test_another_run_is_not_overwritten_and_the_same_logs_are(written: Write, tm
     assert [path.name for path in out.iterdir()] == [FILE_NAME]
 
 
+def test_an_annotated_run_may_be_written_again_and_its_source_never(
+    written: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written("log.json", CHAT)
+    annotate_logs([Path("log.json")], Path("run"))
+    annotate_logs([Path("run")], Path("again"))
+    first = (Path("again") / FILE_NAME).read_bytes()
+    annotate_logs([Path("run") / FILE_NAME], Path("again"))
+    assert (Path("again") / FILE_NAME).read_bytes() == first
+    for run in ("run", "again"):
+        with pytest.raises(RunError, match="holds another run; choose another --out"):
+            annotate_logs([Path(run)], Path(run))
+
+
 def test_an_unknown_format_gets_the_nearest_name(written: Write, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="unknown log format 'inspct'. Did you mean 'inspect'"):
         annotate_logs([written("log.json", CHAT)], tmp_path / "out", format_name="inspct")

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from helpers.paths import DATA
@@ -16,6 +17,7 @@ from etude.errors import GeneratorError, SnapshotError, UnknownName
 from etude.generators.base import ProgressUpdate, Rejection
 from etude.generators.generate import generate, without_duplicates
 from etude.generators.output.publish import Row
+from etude.generators.validation import audit
 from etude.generators.validation.audit import CHECKS, EXPECTED, validate
 from etude.generators.validation.checks.duplicates import fingerprint
 from etude.generators.validation.checks.exercise import Exercise
@@ -63,6 +65,32 @@ def test_generated_rows_have_strength_and_features(tasks: list[Task]):
     for task in tasks:
         assert task.verifier_strength is not None and 0 <= task.verifier_strength <= 1
         assert {"oracle_lines", "prompt_words", "fan_in", "mutants", "fail_to_pass"} <= set(task.features)
+
+
+def test_a_task_is_not_checked_twice_when_the_audit_was_interrupted(
+    tasks: list[Task], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    statement = f"{tasks[0].problem_statement} {uuid4()}"  # no earlier run of this test checked it
+    folder = write(tmp_path / "set", tasks[0].model_copy(update={"problem_statement": statement}), *tasks[1:])
+    played, limit = [], 2
+
+    async def reward(tasks_of_set: object, task: Task, agent: str, backend: str):
+        if len(played) == limit:
+            raise KeyboardInterrupt
+        played.append(task.task_id)
+        return float(task.task_id != tasks[0].task_id), []
+
+    monkeypatch.setattr(audit, "_play", reward)
+    skip = all_but("oracle", "duplicates")
+    with pytest.raises(KeyboardInterrupt):
+        validate(folder, skip=skip)
+    limit = 99
+    report = validate(folder, skip=skip)
+    assert (report.earlier, len(played), len(set(played))) == (2, 3, 3)
+    assert problems_of(report) == {(tasks[0].task_id, "oracle")}
+    assert [(row.check, row.tasks, row.ok) for row in report.rows] == [("oracle", 3, 2), ("duplicates", 3, 3)]
+    assert report.rows[0].mean_reward == pytest.approx(2 / 3)
+    assert validate(folder, skip=skip).earlier == 0 and len(played) == 6
 
 
 def test_a_wrong_solution_is_reported(tasks: list[Task], tmp_path: Path):
