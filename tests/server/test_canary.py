@@ -17,9 +17,10 @@ def test_no_answer_contains_a_secret(light: Any, mode: str) -> None:
         token = _play(served.url, light, answers)
         viewed = http.get("/view/data/index", headers={"X-Session-Tokens": token}).json()["rows"][0]["id"]
         paths: dict[str, Any] = http.get("/openapi.json").json()["paths"]
+        headers = {"Authorization": f"Bearer {token}", "X-Session-Tokens": token, **_mcp_session(http)}
         for path, methods in paths.items():
             for method in methods:
-                _fetch(http, method, path, token, viewed, answers)
+                _fetch(http, method, path, headers, viewed, answers)
         for path in ("/openapi.json", "/docs", "/redoc", "/", "/nope", "/episodes/none"):
             answers[f"get {path}"] = http.get(path).text
         for method in ("tools/list", "tools/call", "openenv/session/create", "initialize"):
@@ -33,7 +34,15 @@ def test_no_answer_contains_a_secret(light: Any, mode: str) -> None:
             assert canary not in text, f"{name} carries {canary}: {text[:300]}"
 
 
-def _fetch(http: httpx.Client, method: str, path: str, token: str, viewed: str, answers: dict[str, str]) -> None:
+def _mcp_session(http: httpx.Client) -> dict[str, str]:
+    """Start a session of an MCP client; return the header that names it."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+    return {"Mcp-Session-Id": http.post("/mcp?task_id=light-0", json=call).headers["Mcp-Session-Id"]}
+
+
+def _fetch(
+    http: httpx.Client, method: str, path: str, headers: dict[str, str], viewed: str, answers: dict[str, str]
+) -> None:
     """Call a declared route with values that make it answer in full."""
     values = {
         "{task_id}": "light-0",
@@ -51,7 +60,6 @@ def _fetch(http: httpx.Client, method: str, path: str, token: str, viewed: str, 
         body = {"task_id": "light-0"}
     elif path.startswith("/{env_name}"):
         body = {key: body[key] for key in (["split", "index"] if path.endswith("/task") else ["split"])}
-    headers = {"Authorization": f"Bearer {token}", "X-Session-Tokens": token}
     answer = http.request(method, address, json=body if method == "post" else None, headers=headers)
     assert answer.status_code in (200, 409), f"{method} {path}: {answer.status_code} {answer.text}"
     answers[f"{method} {path}"] = answer.text
