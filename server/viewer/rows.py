@@ -86,7 +86,7 @@ def _tokens(usage: Mapping[str, Any]) -> list[float] | None:
 def _amount(value: Any) -> float | None:
     """Return a number of a run's file that is one, and may be added; None for anything else."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value >= 0
-    return value if number else None
+    return float(value) if number else None
 
 
 def _step(settings: Mapping[str, Any]) -> int | None:

@@ -51,7 +51,7 @@ def test_lane_shows_how_long_each_turn_took_where_one_took_a_second(page: Page, 
     bars = page.locator(".mark.time")
     assert bars.nth(1).get_attribute("title") == "turn 1: 12.5 s"
     low, high = (bars.nth(place).bounding_box() for place in (0, 1))
-    assert low and high and high["height"] > 4 * low["height"]
+    assert low and high and high["height"] > 3 * low["height"]
 
 
 def test_hint_stands_beside_its_error_turn(page: Page, report_file: str) -> None:
