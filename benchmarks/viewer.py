@@ -1,9 +1,9 @@
 """Time of the viewer in Chromium: a report of many episodes is written, opened, scrolled, filtered and read.
 
-    python benchmarks/viewer.py [--episodes 10000] [--shots FOLDER]
+    python benchmarks/viewer.py [--episodes 10000]
 
 It needs Debian's package `chromium` and the package `playwright`. The episodes are those of the agent `stumbler` on
-drills, repeated under other names. With --shots it also writes pictures of the pages.
+drills, repeated under other names. `benchmarks/checks/screenshots.py` takes pictures.
 """
 
 from __future__ import annotations
@@ -64,13 +64,6 @@ WATCH = """() => {
 QUERIES = ("stumbler-3 choose", "no such file", "chain", "error 5", "zzz")
 PAUSES = (250, 60)
 """Milliseconds between two keys: long enough for every result, and as a fast typist."""
-SHOTS = [
-    ("list", "", {}),
-    ("episode", "#/e/0.0/t/1", {}),
-    ("comparison", "#/c/0.0/0.2", {}),
-    ("dark", "#/e/0.0", {"color_scheme": "dark"}),
-    ("phone", "", {"viewport": {"width": 390, "height": 844}}),
-]
 
 
 def many(folder: Path, number: int) -> Path:
@@ -135,23 +128,10 @@ def typing(page: Page) -> dict[str, float]:
     return times
 
 
-def take_shots(browser: Browser, address: str, folder: Path) -> None:
-    """Write a picture of each kind of page."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, place, options in SHOTS:
-        page = browser.new_page(**{"viewport": {"width": 1280, "height": 800}, **options})
-        page.goto(address + place)
-        page.wait_for_selector(f"{ROW}, .turns, .shared")
-        page.wait_for_timeout(300)
-        page.screenshot(path=folder / f"{name}.png")
-        page.close()
-
-
 def main() -> None:
     """Print the sizes and times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=10_000)
-    parser.add_argument("--shots", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         run = many(Path(name), arguments.episodes)
@@ -164,8 +144,6 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
             for what, value in measure(browser, address, arguments.episodes).items():
                 print(f"{what}: {value:.0f}{'' if what.startswith('rows') else ' ms'}")
-            if arguments.shots:
-                take_shots(browser, address, arguments.shots)
             browser.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Stored:
     """The settings of its run."""
     cause: str = ""
     """Why the episode is not valid; empty for a valid one."""
+    usage: dict[str, Any] = field(default_factory=dict)
+    """What the agent used of a model: calls, tokens and USD; empty for an agent that asks none."""
 
     @property
     def shown(self) -> bool | None:
@@ -103,7 +105,8 @@ def stored_of(row: Any) -> Stored | None:
     try:
         episode = Episode(**{name: value for name, value in row.items() if name not in ROW_FIELDS})
         settings, cause = dict(row.get("settings") or {}), str(row.get("cause", ""))
-        return Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings, cause)
+        about = (str(row.get("agent", "")), int(row.get("sample", 0)), settings, cause)
+        return Stored(episode, *about, usage=dict(row.get("usage") or {}))
     except (ValueError, ValidationError, AttributeError, TypeError, RecursionError):
         return None
 

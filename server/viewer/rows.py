@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from ...environments.runs.reader import Stored
@@ -60,6 +61,8 @@ def row_of(stored: Stored, origin: Origin) -> dict[str, Any]:
         "end": view.end,
         "running": episode.end is None and stored.log is None and episode.reward is None,
         "seconds": round(episode.seconds, 3) if view.has_time else None,
+        "tokens": _tokens(stored.usage),
+        "usd": _amount(stored.usage.get("usd")),
         "step": _step(stored.settings),
         "fork": None if episode.fork is None else [one_line(episode.fork.episode_id, 80), episode.fork.turn],
         "with": one_line(str(stored.settings.get("hint") or ""), 200),
@@ -72,6 +75,18 @@ def _model(stored: Stored) -> str:
     """Return the model that played; empty for a scripted agent."""
     name = stored.settings.get("model") or (stored.agent.partition(":")[2] if ":" in stored.agent else "")
     return one_line(str(name), 80)
+
+
+def _tokens(usage: Mapping[str, Any]) -> list[float] | None:
+    """Return the tokens that the agent's model read and wrote; None where no model was asked."""
+    read, wrote = (_amount(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
+    return None if read is None or wrote is None else [read, wrote]
+
+
+def _amount(value: Any) -> float | None:
+    """Return a number of a run's file that is one, and may be added; None for anything else."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value >= 0
+    return float(value) if number else None
 
 
 def _step(settings: Mapping[str, Any]) -> int | None:

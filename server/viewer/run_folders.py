@@ -24,6 +24,9 @@ class RunFolder:
     path: Path
     places: list[tuple[int, int]] = field(default_factory=list)
     """Offset and length of each episode's line."""
+    damaged: list[int] = field(default_factory=list)
+    """Numbers of the lines that hold no episode, from 1; they are left out."""
+    _lines: int = 0
     _end: int = 0
     _features: dict[str, TaskFeatures] = field(default_factory=dict)
 
@@ -32,8 +35,22 @@ class RunFolder:
         """Return the file of the episodes."""
         return self.path / FILE_NAME if self.path.is_dir() or not self.path.exists() else self.path
 
+    @property
+    def problem(self) -> str:
+        """Return which lines are left out; empty when every line is an episode."""
+        if not self.damaged:
+            return ""
+        first, more = self.damaged[0], len(self.damaged) - 1
+        if not more:
+            return f"{self.file}: line {first} is not an episode and is not shown; remove it, or play the run again"
+        what = f"line {first} and {more} more are not episodes and are not shown"
+        return f"{self.file}: {what}; remove them, or play the run again"
+
     def new_rows(self, progress: Progress = no_progress) -> Iterator[dict[str, Any]]:
-        """Yield the rows of complete lines that were added since the last call. Raises RunError."""
+        """Yield the rows of complete lines that were added since the last call. Raises RunError.
+
+        A damaged line hides no other: it is noted in ``damaged``.
+        """
         if not self.file.is_file():
             return
         if self.file.stat().st_size < self._end:
@@ -44,13 +61,13 @@ class RunFolder:
             for line in file:
                 if not line.endswith(b"\n") and _decoded(line) is None:
                     return  # it is being written
-                start, self._end = self._end, self._end + len(line)
+                start, self._end, self._lines = self._end, self._end + len(line), self._lines + 1
                 if not line.strip():
                     continue
                 stored = stored_of(_decoded(line))
                 if stored is None:
-                    number = len(self.places) + 1
-                    raise RunError(f"{self.file}: line {number} is not an episode; remove it, or play the run again")
+                    self.damaged.append(self._lines)
+                    continue
                 origin = Origin(self.number, len(self.places), self._features.get(stored.episode.task_id))
                 self.places.append((start, len(line)))
                 if len(self.places) % REPORTED == 0:
@@ -74,10 +91,18 @@ class RunFolders:
         self.runs = [RunFolder(number, path) for number, path in enumerate(paths)]
         self.rows: list[dict[str, Any]] = []
 
-    def refresh(self, progress: Progress = no_progress) -> None:
-        """Read what was added to the files. Raises RunError."""
+    def refresh(self, progress: Progress = no_progress) -> list[str]:
+        """Read what was added to the files, and return what is wrong with them: a run hides no other."""
+        problems = []
         for run in self.runs:
-            self.rows.extend(run.new_rows(progress))
+            try:
+                self.rows.extend(run.new_rows(progress))
+                problems.append(run.problem)
+            except RunError as error:
+                problems.append(str(error))
+            except OSError as error:
+                problems.append(f"cannot read {run.file}: {error.strerror}")
+        return [problem for problem in problems if problem]
 
     def find(self, name: str) -> Stored | None:
         """Return the episode with this id of the viewer, such as ``0.17``; None when there is none."""

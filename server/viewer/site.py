@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ...environments.hint_trials.forks import ForkSettings
 from ...environments.runs.reader import Progress, no_progress
-from ...errors import EtudeError, ReportError
+from ...errors import EtudeError, ReportError, RunError
 from .assembly import live_page
 from .details import detail_of
 from .fork_jobs import ForkJobs, ForkWish
@@ -61,24 +62,21 @@ class Shelf:
         self.folders = RunFolders([*settings.runs, *extra])
         self.settings = settings
         self.jobs: ForkJobs | None = None
-        self._problem = ""
         self._lock = threading.Lock()
         self._bases = workspaces(settings.tasks) if settings.tasks else None
         self._solutions = solutions(settings.tasks) if settings.tasks and settings.reveal else None
-        self.folders.refresh(settings.progress)
+        problems = self.folders.refresh(settings.progress)
+        if problems and not self.folders.rows:
+            raise RunError(problems[0])
 
     def index(self, after: str) -> dict[str, Any]:
         """Return what is new since the cursor ``after``; everything when it is empty."""
         with self._lock:
-            try:
-                self.folders.refresh()
-                self._problem = ""
-            except EtudeError as error:
-                self._problem = str(error)
+            problem = "; ".join(self.folders.refresh())
             rows = self.folders.rows
             training = self.settings.training()
             stamp = f"{sum(len(item['steps']) for item in training)}.{self.jobs.version if self.jobs else 0}"
-            cursor = f"{len(rows)}-{stamp}-{int(bool(self._problem))}"
+            cursor = f"{len(rows)}-{stamp}-{zlib.crc32(problem.encode())}"
             if cursor == after:
                 return {"cursor": cursor, "rows": []}
             first = after.partition("-")[0]
@@ -91,7 +89,7 @@ class Shelf:
                 new,
                 training,
                 cursor=cursor,
-                problem=self._problem,
+                problem=problem,
                 reveal=self.settings.reveal,
                 fork=None if forks is None else {"agent": forks.agent, "where": forks.url or ""},
                 fork_why=NO_FORKS,

@@ -39,6 +39,7 @@ function FindingNote({ finding, row, place, current }) {
 
 function Turn({ turn, row, detail, open, current, toggle, needle, forkAt }) {
   const teacher = detail.teacher.find(([number]) => number === turn.n);
+  const faults = turn.errors.length ? [] : detail.faults.filter(([number]) => number === turn.n).map(([, kind]) => kind);
   const marks = teacher || turn.errors.length || turn.findings.length;
   // The key belongs to the turn that has the focus, not to the current one.
   const pressed = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); toggle(turn.n); } };
@@ -46,7 +47,7 @@ function Turn({ turn, row, detail, open, current, toggle, needle, forkAt }) {
     <div class="said">
       <div class="summary" role="button" tabindex="0" aria-expanded=${open} onKeyDown=${pressed} onClick=${() => toggle(turn.n)}><span class="n">${turn.n}</span>
         <span class="line">${whole(turn.text) ? html`<bdi>${whole(turn.text).slice(0, 160)}</bdi> ` : null}${turn.calls.slice(0, 4).map((call) => html`<bdi class="does"><code><b>${call.name || "(no name)"}</b> ${call.brief}</code></bdi> `)}${turn.calls.length > 4 ? html`<span class="dim">and ${turn.calls.length - 4} more</span>` : null}</span>
-        <span class="status ${turn.failed ? "bad" : "ok"}"><bdi>${turn.outcome}</bdi></span></div>
+        ${faults.length ? html`<span class="status warn">injected ${faults.join(", ")}</span>` : html`<span class="status ${turn.failed ? "bad" : "ok"}"><bdi>${turn.outcome}</bdi></span>`}</div>
       ${open ? html`<div class="body">
         ${whole(turn.thought) ? html`<p class="label">thought</p><${Block} text=${turn.thought} needle=${needle} kind="prose" />` : null}
         ${whole(turn.text) ? html`<p class="label">said</p><${Block} text=${turn.text} needle=${needle} kind="prose" />` : null}
@@ -78,7 +79,7 @@ function Facts({ row, detail }) {
   const oracle = detail.oracle;
   const anchor = (id) => (event) => { event.preventDefault(); document.getElementById(id)?.scrollIntoView({ block: "start" }); };
   return html`<div class="lanes facts-lanes">
-    ${detail.components.length ? html`<${Lane} name="reward">${detail.components.map(([name, value, share]) => html`<span class="fact ${value === 1 ? "good" : "bad"}"><code>${name}</code> ${short(value)}${share !== null && share !== undefined && share !== value ? html` <i class="dim">${short(share * 100)} % of tests</i>` : null}</span> `)}${detail.assurance ? html`<span class="dim">${detail.assurance}</span>` : null}</>` : null}
+    ${detail.components.length ? html`<${Lane} name="reward">${detail.components.map(([name, value, share]) => html`<span class="fact ${value === 1 ? "good" : "bad"}"><code>${name}</code> ${short(value)}${share !== null && share !== undefined && share !== value ? html` <i class="dim">${short(share * 100)} % of tests</i>` : null}</span> `)}${detail.assurance ? html`<span class="dim">graded ${detail.assurance}</span>` : null}</>` : null}
     ${detail.tests.graded ? html`<${Lane} name="tests"><a href="#tests" onClick=${anchor("tests")}>${detail.tests.counts.length ? detail.tests.counts.map(([name, number]) => `${name}: ${number} not passed`).join(", ") : "all passed"}</a></>` : null}
     ${detail.diff.length ? html`<${Lane} name="diff"><a href="#diff" onClick=${anchor("diff")}>${count(detail.diff.length + detail.diff_left_out, "path")}</a></>` : null}
     ${oracle ? html`<${Lane} name="oracle"><a href="#oracle" onClick=${anchor("oracle")}>${oracle.length ? `${count(oracle.length, "file")} differ${oracle.length === 1 ? "s" : ""} from the reference solution` : "equal to the reference solution"}</a></>` : null}

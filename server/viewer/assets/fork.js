@@ -32,12 +32,12 @@ function ForkPanel({ row, detail, turn, index, close }) {
   useEffect(() => { setHint(hintsAt(detail, turn)[0]?.text || ""); setProblem(""); }, [turn, row.id]);
   const able = source.live && index.fork;
   const jobs = (index.jobs || []).filter((job) => job.episode === row.id);
-  const commands = index.tokens ? callOf(row, turn) : [hint.trim(), ""].map((text) => commandOf(row, turn, index, text)).join("\n");
+  const commands = index.tokens ? callOf(row, turn) : [...new Set([hint.trim(), ""])].map((text) => commandOf(row, turn, index, text)).join("\n");
   const start = (arms) => source.fork({ episode: row.id, turn, hints: arms }).then(() => setProblem(""), (error) => setProblem(error.message));
   return html`<section class="fork" aria-label="Fork" ref=${box}><div class="bar"><h3>Continue from turn ${turn}</h3><button type="button" onClick=${close}>close</button></div>
     <label>hint <textarea rows="3" name="hint" onInput=${(event) => setHint(event.target.value)} value=${hint} placeholder="A text that the agent reads before this turn"></textarea></label>
     ${able ? html`<p class="bar"><button type="button" disabled=${!hint.trim()} onClick=${() => start([hint, ""])}>both</button> <button type="button" disabled=${!hint.trim()} onClick=${() => start([hint])}>with the hint</button> <button type="button" onClick=${() => start([""])}>without</button> <span class="dim">played by ${index.fork.agent}${index.fork.where ? ` on ${index.fork.where}` : ""}</span></p>`
-    : html`<p class="dim">${source.live ? index.fork_why || "Forks need a command here:" : html`This page is a file. Run this to continue the episode, then open both with <code>etude view</code>:`}</p>
+    : html`<p class="dim">${source.live ? index.fork_why || "Forks need a command here:" : html`This page is a file. Run this, with the name of a model, to continue the episode; then open the run with <code>etude view</code>:`}</p>
       <pre class="command">${commands}</pre>`}
     ${problem ? html`<p class="cause">${problem}</p>` : null}
     ${jobs.length ? html`<ul class="jobs">${jobs.map((job) => html`<${Job} job=${job} index=${index} />`)}</ul>` : null}</section>`;

@@ -2,7 +2,7 @@
 const HELP = [
   ["j, k", "next and previous episode, turn, pair or step"], ["Enter, o", "open or close; in the list: open the episode"], ["/", "search"], ["g, G", "first and last"],
   ["e, E", "next and previous error turn"], ["n", "next finding, at its evidence"], ["a", "open or close all turns"], ["f", "fork at this turn"],
-  ["x", "mark an episode; c compares it with the current one"], ["[, ]", "previous and next episode"], ["u", "up: back to the list"], ["t", "light or dark"], ["?", "this help"],
+  ["x", "mark an episode for comparison"], ["c", "compare the marked episode with this one"], ["s", "in a comparison: swap the sides"], ["[, ]", "previous and next episode"], ["u", "up: back to the list"], ["t", "light or dark"], ["?, Esc", "open and close this help"],
 ];
 
 function useRoute() {
@@ -40,7 +40,18 @@ function homeKeys(list, pick, picked) {
 }
 
 function Help({ close }) {
-  return html`<div class="help" role="dialog" aria-label="Keys" onClick=${close}><div><h3>Keys</h3><dl>${HELP.map(([key, text]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl></div></div>`;
+  const list = (items) => html`<dl>${items.map(([key, text]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>`;
+  return html`<div class="help" role="dialog" aria-label="Help" onClick=${close}><div><section><h3>Keys</h3>${list(HELP)}</section>
+    <section><h3>Lanes of an episode</h3>${list(Object.entries(LANES))}</section></div></div>`;
+}
+
+// The title holds no text of an agent.
+const TITLE = document.title;
+function titleOf(index, kind, args) {
+  const name = (id) => { const [run, number] = (id || "").split("."); return `${number} of ${index?.names[run] ?? "?"}`; };
+  if (kind === "e") return `Episode ${name(args[0])} \u2013 Etude`;
+  if (kind === "c") return `Episodes ${name(args[0])} and ${name(args[1])} \u2013 Etude`;
+  return kind === "train" ? `Training ${index?.names[args[0]] ?? ""} \u2013 Etude` : TITLE;
 }
 
 function App() {
@@ -54,8 +65,9 @@ function App() {
   const list = useRef({ current: null, order: null, query: {} }).current;
   const pick = (id) => setPicked(picked === id ? "" : id);
   const [kind = "", ...args] = parts;
-  useEffect(() => { source.start(setIndex).catch((error) => setProblem(error.message)); }, []);
+  useEffect(() => { source.start((next) => setIndex({ ...next, ...namesOf(next.runs) })).catch((error) => setProblem(error.message)); }, []);
   if (!kind) list.query = query;
+  useEffect(() => { document.title = titleOf(index, kind, args); }, [index, kind, args.join("/")]);
   const shared = { index, keys, list, picked, pick };
   useEffect(() => {
     const press = (event) => {
@@ -85,10 +97,10 @@ function App() {
     if (kind === "train") return html`<${Training} run=${Number(args[0])} query=${query} ...${shared} />`;
     return html`<${Home} query=${query} ...${shared} />`;
   };
-  return html`<div class="app"><header class="mast"><h1><a href="#/">Etude</a></h1><p class="names">${index ? index.runs.slice(0, 4).map((name) => html`<code>${name}</code> `) : null}</p>
-      ${source.live && index ? html`<span class="live${index.problem ? " bad" : ""}" title=${index.problem || "new episodes appear by themselves"}>${index.problem ? "not connected" : "live"}</span>` : null}
-      <button type="button" onClick=${switchTheme} title="light or dark (t)">theme</button><button type="button" onClick=${() => setHelp(true)} title="keys (?)">keys</button></header>
-    ${index?.problem ? html`<p class="cause banner">${index.problem}</p>` : null}${body()}${help ? html`<${Help} close=${() => setHelp(false)} />` : null}</div>`;
+  return html`<div class="app"><header class="mast"><h1><a href="#/">Etude</a></h1><p class="names">${index?.runs.length > 1 ? html`${index.runs.length} runs${index.folder ? html` in <code>${index.folder}</code>` : null}` : html`<code>${index?.runs[0]}</code>`}</p>
+      ${source.live && index ? html`<span class="live${index.lost ? " bad" : ""}" title=${index.lost || "new episodes appear by themselves"}>${index.lost ? "not connected" : "live"}</span>` : null}
+      <button type="button" onClick=${switchTheme} title="light or dark (t)">theme</button><button type="button" onClick=${() => setHelp(true)} title="keys and signs (?)">help</button></header>
+    ${[index?.lost, index?.problem].filter(Boolean).map((text) => html`<p class="cause banner">${text}</p>`)}${body()}${help ? html`<${Help} close=${() => setHelp(false)} />` : null}</div>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));

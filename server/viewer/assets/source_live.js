@@ -30,13 +30,13 @@ const source = (() => {
   async function poll() {
     try {
       const news = await load(`index?after=${encodeURIComponent(cursor)}`);
-      if (!index || news.cursor !== cursor || index.problem) {
+      if (!index || news.cursor !== cursor || index.lost) {
         cursor = news.cursor;
-        index = { ...merge(news), problem: news.problem || "" };
+        index = { ...merge(news), lost: "" };
         notify(index);
       }
     } catch (error) {
-      index = { ...(index || { runs: [], rows: [], training: [] }), problem: `not connected: ${error.message}` };
+      index = { ...(index || { runs: [], rows: [], training: [] }), lost: `not connected: ${error.message}` };
       notify(index);
     }
   }

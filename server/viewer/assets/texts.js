@@ -5,6 +5,12 @@ const whole = (text) => (Array.isArray(text) ? `${text[0]}\n${text[2]}` : text |
 const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 const short = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(3))));
 
+// Tokens that a model read and wrote, and what they cost.
+function usageOf({ tokens, usd }) {
+  if (!tokens) return "";
+  return `${tokens[0].toLocaleString("en")} tokens read, ${tokens[1].toLocaleString("en")} written${usd ? `, $${usd < 0.01 ? short(usd) : usd.toFixed(2)}` : ""}`;
+}
+
 function duration(seconds) {
   if (!seconds) return ""; // not recorded
   if (seconds < 0.001) return "< 1 ms";
@@ -27,6 +33,15 @@ function Txt({ text, needle }) {
 
 function Block({ text, needle, kind = "" }) {
   return whole(text) ? html`<pre class=${kind}><${Txt} text=${text} needle=${needle} /></pre>` : null;
+}
+
+// The names of runs as they are shown: without the folder that all of them are in.
+function namesOf(paths) {
+  const parts = paths.map((path) => path.replace(/\/+$/, "").split("/"));
+  const least = paths.length ? Math.min(...parts.map((part) => part.length)) : 0;
+  let shared = 0;
+  while (shared < least - 1 && parts.every((part) => part[shared] === parts[0][shared])) shared += 1;
+  return { names: parts.map((part) => part.slice(shared).join("/")), folder: paths.length ? parts[0].slice(0, shared).join("/") : "" };
 }
 
 const Name = ({ children }) => html`<bdi>${children}</bdi>`;
@@ -55,7 +70,8 @@ function address(parts, query = {}) {
 }
 
 const go = (parts, query) => { writeAddress(); location.hash = address(parts, query); };
-// An address that replaces the present one makes no new step back.
+// An address that replaces the present one makes no new step back; one that is left at once is written at once.
+function goAndStay(parts, query) { goQuietly(parts, query); writeAddress(); }
 function goQuietly(parts, query) {
   unwritten.address = address(parts, query);
   clearTimeout(unwritten.timer);

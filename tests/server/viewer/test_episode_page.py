@@ -43,6 +43,17 @@ def test_lane_shows_how_far_the_teacher_is_at_the_turns_of_a_training_run(page: 
     assert page.locator(".prompt >> text=divergence").count() == 0
 
 
+def test_lane_shows_how_long_each_turn_took_where_one_took_a_second(page: Page, tmp_path: Path) -> None:
+    row = marked_row()
+    row["turns"][1]["seconds"] = 12.5
+    write_report([written(tmp_path / "run", row)], tmp_path / "report.html")
+    page.goto(f"{(tmp_path / 'report.html').as_uri()}#/e/0.0")
+    bars = page.locator(".mark.time")
+    assert bars.nth(1).get_attribute("title") == "turn 1: 12.5 s"
+    low, high = (bars.nth(place).bounding_box() for place in (0, 1))
+    assert low and high and high["height"] > 3 * low["height"]
+
+
 def test_hint_stands_beside_its_error_turn(page: Page, report_file: str) -> None:
     page.goto(f"{report_file}#/e/1.0")
     beside = page.locator("#turn-1 .beside")
@@ -78,6 +89,68 @@ def test_keys_step_through_error_turns_and_findings(page: Page, report_file: str
     page.wait_for_selector("h2 >> text=noop")
 
 
+def test_keys_within_an_episode_are_left_in_one_step_back(page: Page, report_file: str) -> None:
+    page.goto(report_file)
+    page.click(".window .row >> text=task-marked")
+    page.wait_for_selector("#turn-3")
+    for key in "jjken":
+        page.keyboard.press(key)
+    page.wait_for_function("() => location.hash === '#/e/1.0/f/0'")
+    page.go_back()
+    page.wait_for_selector(".window .row")
+
+
+def test_marked_episode_is_compared_with_another_by_a_key(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/e/0.0")
+    page.wait_for_selector("#turn-1")
+    page.keyboard.press("x")
+    page.wait_for_selector("text=marked for comparison")
+    page.keyboard.press("c")
+    page.keyboard.press("]")
+    page.keyboard.press("]")
+    page.wait_for_selector("h2 >> text=oracle")
+    page.keyboard.press("c")
+    page.wait_for_selector(".compare .pairs")
+    assert page.url.endswith("#/c/0.0/0.2")
+    page.keyboard.press("s")
+    page.wait_for_function("() => location.hash === '#/c/0.2/0.0'")
+
+
+def test_all_turns_are_opened_and_closed_by_a_key(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/e/1.0")
+    page.wait_for_selector("#turn-1 .body")
+    page.keyboard.press("a")
+    page.wait_for_selector("#turn-0 .body")
+    assert page.locator(".turn .body").count() == 4
+    page.keyboard.press("a")
+    page.wait_for_function("() => !document.querySelector('.turn .body')")
+
+
+@pytest.mark.parametrize("address", ["t/99", "t/-1", "t/x", "f/9", "f/x", "z/1"])
+def test_address_of_a_turn_or_finding_that_is_not_there_shows_the_episode(
+    page: Page, report_file: str, address: str
+) -> None:
+    page.goto(f"{report_file}#/e/1.0/{address}")
+    page.wait_for_selector("#turn-0.current")
+    page.keyboard.press("j")
+    page.wait_for_selector("#turn-1.current")
+
+
+def test_episode_shows_the_numbers_of_its_turns_its_prompt_and_its_title(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/e/1.0")
+    page.wait_for_selector(".axis")
+    assert page.locator(".axis span").all_inner_texts() == ["0", "2"]
+    assert page.locator(".prompt .peek").first.inner_text() == "Make answer() return 42."
+    assert page.title().startswith("Episode 0 of marked")
+    lanes = page.locator(".timeline .lane-name")
+    assert all(lane.get_attribute("title") for lane in lanes.all())
+
+
+def test_injected_fault_is_named_in_its_turn(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/e/1.0")
+    assert page.locator("#turn-2 .summary .status").inner_text() == "injected garbled"
+
+
 def test_report_says_how_many_hidden_tests_failed_and_not_which(page: Page, report_file: str) -> None:
     page.goto(f"{report_file}#/e/1.0")
     text = page.locator("#tests").inner_text()
@@ -98,6 +171,28 @@ def test_fork_is_a_command_in_a_file(page: Page, report_file: str, marked: Path)
     with_hint, without = page.locator(".fork .command").inner_text().splitlines()
     start = f"etude fork '{marked}' --episode 0 --turn 1 --agent openai:MODEL"
     assert (with_hint, without) == (f"{start} --hint '{HINT}'", start)
+
+
+def test_fork_without_a_hint_is_one_command(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/e/1.0/t/3")
+    page.wait_for_selector("#turn-3.current")
+    page.keyboard.press("f")
+    assert len(page.locator(".fork .command").inner_text().splitlines()) == 1
+    page.fill(".fork textarea", "It's there.")
+    assert page.locator(".fork .command").inner_text().splitlines()[0].endswith("""--hint 'It'\\''s there.'""")
+
+
+def test_comparison_of_equal_turns_shows_them(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/c/1.0/1.0")
+    page.wait_for_selector(".pairs")
+    assert page.locator(".shared").inner_text().strip() == "The two played the same 4 turns."
+    assert page.locator(".pairs .pair").count() == 4
+
+
+def test_comparison_says_where_the_shorter_episode_ended(page: Page, report_file: str) -> None:
+    page.goto(f"{report_file}#/c/0.0/0.2")
+    page.wait_for_selector(".pairs")
+    assert page.locator(".cell .ended").all_inner_texts() == ["end: submit, reward 1"]
 
 
 def test_comparison_begins_at_the_first_turn_that_differs(page: Page, tmp_path: Path) -> None:

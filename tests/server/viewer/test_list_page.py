@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from helpers.browser import opened
-from helpers.viewer_runs import long_list, written
+from helpers.viewer_runs import long_list, marked_row, written
 
 from etude.server.viewer import write_report
 
@@ -34,10 +34,13 @@ def options(page: Page, name: str) -> list[str]:
     return page.locator(f"select[name={name}] option").all_inner_texts()
 
 
-def test_filters_offer_every_run_agent_kind_and_finding(page: Page, report_file: str, drills: Path) -> None:
+def test_filters_offer_every_run_agent_kind_and_finding(
+    page: Page, report_file: str, drills: Path, marked: Path
+) -> None:
     page.goto(report_file)
     page.wait_for_selector(ROW)
-    assert str(drills) in options(page, "run")
+    assert options(page, "run") == ["all", drills.name, marked.name]
+    assert page.locator(".runs a").first.get_attribute("title") == str(drills)
     assert {"stumbler", "oracle", "noop", "openai:small", "small"} <= set(options(page, "agent"))
     assert {"tool_not_found", "malformed_call", "file_not_found"} <= set(options(page, "kind"))
     assert {"reads_hidden_tests", "edits_tests"} <= set(options(page, "finding"))
@@ -151,6 +154,75 @@ def test_address_of_the_list_is_complete_when_a_row_is_clicked_at_once(page: Pag
     assert page.url.endswith("#/?q=marked") and tasks(page) == ["task-marked"]
 
 
+def test_rows_of_several_runs_name_their_run_until_one_is_chosen(page: Page, report_file: str, marked: Path) -> None:
+    page.goto(report_file)
+    page.wait_for_selector(ROW)
+    assert page.locator(f"{ROW} .c-run").last.inner_text() == marked.name
+    page.select_option("select[name=run]", marked.name)
+    page.wait_for_function("() => !document.querySelector('.c-run')")
+    assert page.locator(ROW).count() == 1
+
+
+def test_every_head_of_the_list_says_what_it_means(page: Page, report_file: str) -> None:
+    page.goto(report_file)
+    page.wait_for_selector(ROW)
+    heads = page.locator(".row.head [role=columnheader]")
+    assert heads.count() == 11 and all(head.get_attribute("title") for head in heads.all())
+    page.keyboard.press("?")
+    assert "lanes of an episode" in page.locator(".help").inner_text().lower()
+    assert "a hint was written for the error" in page.locator(".help").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator(".help").count() == 0
+
+
+def test_tokens_and_cost_of_the_asked_model_are_shown(page: Page, tmp_path: Path) -> None:
+    usage = {"calls": 4, "prompt_tokens": 12_000, "completion_tokens": 345, "usd": 0.0567}
+    rows = [marked_row(usage=usage), marked_row(usage={"prompt_tokens": "many", "completion_tokens": -1, "usd": True})]
+    write_report([written(tmp_path / "run", *rows)], tmp_path / "report.html")
+    page.goto((tmp_path / "report.html").as_uri())
+    totals = page.locator(".totals div").all_inner_texts()
+    assert {"tokens\n12,345", "cost\n$0.06"} <= set(totals)
+    page.keyboard.press("Enter")
+    assert "12,000 tokens read, 345 written, $0.06" in page.locator(".facts").inner_text()
+    page.keyboard.press("]")
+    page.wait_for_selector("h2 >> text=Episode 1")
+    assert "tokens" not in page.locator(".facts").inner_text()
+
+
+def test_list_returns_to_the_row_that_was_clicked(page: Page, tmp_path: Path) -> None:
+    write_report([written(tmp_path / "run", *long_list(300))], tmp_path / "report.html")
+    page.goto((tmp_path / "report.html").as_uri())
+    page.wait_for_selector(ROW)
+    page.locator(".scroller").evaluate("(box) => { box.scrollTop = 200 * 29; }")
+    page.click(f"{ROW} >> text=__task-205")
+    page.wait_for_selector("main.episode .turns")
+    page.go_back()
+    assert page.locator(f"{ROW}.chosen .c-no").inner_text() == "205"
+
+
+@pytest.mark.parametrize("width", [720, 850, 1000, 1230])
+def test_columns_of_the_list_fit_into_narrow_windows(browser: Browser, report_file: str, width: int) -> None:
+    with opened(browser, viewport={"width": width, "height": 800}) as page:
+        page.goto(report_file)
+        page.wait_for_selector(ROW)
+        head = page.locator(".row.head [role=columnheader]:visible").last.bounding_box()
+        assert head and head["x"] + head["width"] <= width
+        assert page.locator(f"{ROW} .c-findings").first.is_visible()
+        assert page.locator(".scroller").evaluate("(box) => box.scrollWidth <= box.clientWidth")
+
+
+def test_phone_shows_the_filters_when_they_are_asked_for(browser: Browser, report_file: str) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as page:
+        page.goto(f"{report_file}#/?kind=file_not_found")
+        page.wait_for_selector(ROW)
+        box = page.locator(ROW).first.bounding_box()
+        assert box and box["y"] < 500
+        assert page.locator("#search").is_visible() and not page.locator("select[name=kind]").is_visible()
+        page.click("text=filters (1)")
+        page.select_option("select[name=kind]", "")
+        page.wait_for_function("() => document.querySelector('#filters output').textContent === '7 of 7 shown'")
+
+
 @pytest.fixture(scope="module")
 def long_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = written(tmp_path_factory.mktemp("long"), *long_list(10_000))
@@ -206,9 +278,13 @@ def test_keys_in_ten_thousand_episodes_are_painted_without_a_lag(browser: Browse
         assert median(page.evaluate("window.painted")) < 100
 
 
-@pytest.mark.parametrize("address", ["", "#/e/1.0", "#/c/0.0/0.2"])
-def test_phone_page_is_not_wider_than_the_phone(browser: Browser, report_file: str, address: str) -> None:
+@pytest.mark.parametrize("address", ["", "#/e/1.0", "#/c/0.0/1.1"])
+def test_phone_page_is_not_wider_than_the_phone(browser: Browser, tmp_path: Path, address: str) -> None:
+    name = "a-run-whose-name-is-longer-than-half-of-a-phone"
+    rows = [marked_row(agent="x" * 80), marked_row(agent="y" * 80, episode_id="other")]
+    runs = [written(tmp_path / folder / name, *rows) for folder in ("one", "two")]
+    write_report(runs, tmp_path / "report.html")
     with opened(browser, viewport={"width": 390, "height": 844}) as page:
-        page.goto(report_file + address)
+        page.goto((tmp_path / "report.html").as_uri() + address)
         page.wait_for_selector(f"{ROW}, .turns, .pairs")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

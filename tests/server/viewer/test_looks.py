@@ -66,6 +66,9 @@ def test_every_text_has_the_contrast_of_wcag_aa(browser: Browser, report_file: s
             if address.startswith("#/e"):
                 page.wait_for_selector("mark")
                 page.keyboard.press("f")
+            else:
+                page.keyboard.press("?")
+                page.wait_for_selector(".help")
             contrasts = page.evaluate(CONTRASTS)
             assert len(contrasts) > 10
             assert {name: ratio for name, ratio in contrasts.items() if ratio < 4.5} == {}
@@ -116,3 +119,5 @@ def test_long_timeline_shows_its_findings_and_the_current_turn(browser: Browser,
         assert page.locator(".mark.finding").first.inner_text() == "\u25b2"
         now, turn = (page.locator(f".timeline {part}").bounding_box() for part in (".now", ".mark.turn >> nth=2"))
         assert now and turn and now["x"] == pytest.approx(turn["x"], abs=1)
+        head, lanes = (page.locator(part).bounding_box() for part in ("#turn-2 .summary", ".timeline"))
+        assert head and lanes and head["y"] >= lanes["y"] + lanes["height"]

@@ -77,6 +77,26 @@ def test_problem_of_a_run_is_shown_and_the_others_stay(marked: Path, tmp_path: P
         assert "became shorter" in after["problem"] and after["rows"] == []
 
 
+def test_damaged_line_is_named_and_hides_no_episode(marked: Path, tmp_path: Path) -> None:
+    run = written(tmp_path / "run", marked_row())
+    good = json.dumps(marked_row(episode_id="later"))
+    with (run / FILE_NAME).open("a") as file:
+        file.write(f"\n{good[:500]}{good}\n[]\n{good}\n")
+    with serving(create_site(SiteSettings([run, marked]))) as site:
+        first = index(site.url)
+        assert [row["id"] for row in first["rows"]] == ["0.0", "0.1", "1.0"]
+        reason = "line 3 and 1 more are not episodes and are not shown; remove them, or play the run again"
+        assert first["problem"] == f"{run / FILE_NAME}: {reason}"
+        assert index(site.url, first["cursor"])["rows"] == []
+        assert httpx.get(f"{site.url}/data/episodes/0.1", headers=OWN).json()["prompt"] == marked_row()["prompt"]
+
+
+def test_site_does_not_start_without_any_episode_in_a_damaged_run(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("hello\n")
+    with pytest.raises(RunError, match="line 1 is not an episode"):
+        create_site(SiteSettings([tmp_path]))
+
+
 @pytest.mark.parametrize(
     ("agent", "error"), [("oracle", RunError), ("nosiy", UnknownName), ("openai:", LLMError), ("stumbler", RunError)]
 )
@@ -113,6 +133,49 @@ def test_new_episode_appears_in_the_open_page(browser: Browser, tmp_path: Path) 
             file.write(json.dumps(marked_row(task_id="task-new")) + "\n")
         page.wait_for_selector(".window .row >> text=task-new")
         assert page.locator(".live").inner_text() == "live"
+
+
+def test_page_of_an_empty_run_says_how_to_fill_it(browser: Browser, tmp_path: Path) -> None:
+    with serving(create_site(SiteSettings([tmp_path]))) as site, opened(browser) as page:
+        page.goto(site.url)
+        assert f"etude run --out '{tmp_path}'" in page.locator(".empty").inner_text()
+        written(tmp_path, marked_row())
+        page.wait_for_selector(".window .row >> text=task-marked")
+
+
+def test_page_with_a_damaged_line_stays_live_and_names_it(browser: Browser, tmp_path: Path) -> None:
+    run = written(tmp_path, marked_row())
+    with serving(create_site(SiteSettings([run]))) as site, opened(browser) as page:
+        page.goto(site.url)
+        page.wait_for_selector(".window .row")
+        with (run / FILE_NAME).open("a") as file:
+            file.write("{\n" + json.dumps(marked_row(task_id="task-new")) + "\n")
+        page.wait_for_selector(".window .row >> text=task-new")
+        assert "line 2 is not an episode" in page.locator(".banner").inner_text()
+        assert page.locator(".live").inner_text() == "live"
+
+
+def test_page_says_that_its_server_is_gone_and_keeps_its_episodes(browser: Browser, marked: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    with serving(create_site(SiteSettings([marked]))) as site:
+        page.goto(site.url)
+        page.wait_for_selector(".window .row")
+    page.wait_for_selector(".live.bad")
+    assert page.locator(".live").inner_text() == "not connected"
+    assert page.locator(".window .row").count() == 1
+    context.close()
+
+
+def test_message_of_a_megabyte_is_cut_and_its_size_is_named(browser: Browser, tmp_path: Path) -> None:
+    row = marked_row()
+    row["turns"][0]["messages"][0]["content"] = "ok\n" + "0123456789\n" * 100_000
+    run = written(tmp_path, row)
+    with serving(create_site(SiteSettings([run]))) as site, opened(browser) as page:
+        page.goto(f"{site.url}/#/e/0.0/t/0")
+        page.wait_for_selector("#turn-0 .cut")
+        assert "characters left out" in page.locator("#turn-0 .cut").first.inner_text()
+        page.wait_for_selector("#turn-3")
 
 
 def test_both_continuations_of_a_fork_are_compared(browser: Browser, drills: Path, tmp_path: Path) -> None:

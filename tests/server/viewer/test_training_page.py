@@ -19,7 +19,7 @@ def training() -> dict[str, Any]:
     chart = {
         "title": "reward",
         "share": True,
-        "limit": None,
+        "limit": 0.8,
         "missing": 0,
         "series": [{"name": "mean", "points": points}],
     }
@@ -41,6 +41,8 @@ def test_click_on_a_curve_leads_to_the_episodes_of_the_step(page: Page, tmp_path
     write_report([run], tmp_path / "report.html", training=[training()])
     page.goto((tmp_path / "report.html").as_uri())
     page.click("text=curves")
+    assert page.locator(".chart svg >> text=limit 0.8").count() == 2
+    assert page.locator(".chart svg >> text=step").count() == 2
     assert page.locator(".channel").all_inner_texts() == ["Episodes", "Channel 1: RLVR"]
     box = page.locator(".chart svg").first.bounding_box()
     assert box is not None
@@ -48,6 +50,7 @@ def test_click_on_a_curve_leads_to_the_episodes_of_the_step(page: Page, tmp_path
     page.mouse.click(box["x"] + box["width"] * (left + (right - left) * 6 / 9), box["y"] + box["height"] / 2)
     page.wait_for_selector("text=Episodes of step 7")
     assert page.locator(".step bdi").all_inner_texts() == ["task-7"]
+    assert page.locator(".few th").all_inner_texts() == ["no.", "task", "reward", "turns", "turn by turn", "errors"]
     page.keyboard.press("j")
     page.wait_for_selector("text=Episodes of step 8")
     page.click(".step >> text=task-8")
