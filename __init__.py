@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .client import Client
+    from .client import Client, connect
     from .environments.tasks.task_set import TaskSet
     from .models import (
         Action,
@@ -47,11 +47,12 @@ __all__ = [
     "TaskSet",
     "Turn",
     "__version__",
+    "connect",
     "load_tasks",
     "make",
 ]
 
-_ELSEWHERE = {"Client": ".client", "TaskSet": ".environments.tasks.task_set"}
+_ELSEWHERE = {"Client": ".client", "connect": ".client", "TaskSet": ".environments.tasks.task_set"}
 
 
 def make(name: str | None = None, *, tasks: TaskSet | Path | str | None = None, **settings: Any) -> Any:

@@ -74,6 +74,7 @@ function Episode({ id, args, index, picked, pick, keys, list }) {
     const candidates = detail.turns.filter(has).map((turn) => turn.n).filter((n) => (by > 0 ? n > at.current : n < at.current));
     if (candidates.length) move(by > 0 ? candidates[0] : candidates[candidates.length - 1]);
   };
+  const always = { x: () => pick(id), c: () => picked && picked !== id && go(["c", picked, id]), "]": () => step(1), "[": () => step(-1), u: () => go([], list.query) };
   keys.current = detail ? {
     j: () => move(Math.min(at.current + 1, detail.turns.length - 1)), k: () => move(Math.max(at.current - 1, 0)),
     g: () => move(0), G: () => move(detail.turns.length - 1), Enter: () => toggle(at.current), o: () => toggle(at.current),
@@ -83,8 +84,8 @@ function Episode({ id, args, index, picked, pick, keys, list }) {
       if (detail.findings.length) goQuietly(["e", id, "f", place === null ? 0 : (place + 1) % detail.findings.length]);
     },
     a: () => setOpen(all ? new Set() : new Set(detail.turns.map((turn) => turn.n))),
-    f: () => setFork(at.current), x: () => pick(id), c: () => picked && picked !== id && go(["c", picked, id]), "]": () => step(1), "[": () => step(-1), u: () => go([], list.query),
-  } : { u: () => go([], list.query) };
+    f: () => setFork(at.current), ...always,
+  } : always;
   if (!row) return html`<main><p class="empty">There is no episode ${id} here. <a href="#/">All episodes</a></p></main>`;
   return html`<main class="episode">
     <header><p class="crumbs"><a href=${address([], list.query)}>Episodes</a> <span class="dim">/</span> <a href=${address([], { run: row.run })} title=${index.runs[row.run]}>${index.names[row.run]}</a> <span class="steps"><button type="button" onClick=${() => step(-1)} title="previous ([)">\u2190</button><button type="button" onClick=${() => step(1)} title="next (])">\u2192</button></span></p>

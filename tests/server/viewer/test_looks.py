@@ -70,6 +70,7 @@ def test_every_text_has_the_contrast_of_wcag_aa(browser: Browser, report_file: s
                 page.keyboard.press("?")
                 page.wait_for_selector(".help")
             contrasts = page.evaluate(CONTRASTS)
+            page.keyboard.press("Escape")
             assert len(contrasts) > 10
             assert {name: ratio for name, ratio in contrasts.items() if ratio < 4.5} == {}
 
