@@ -9,6 +9,8 @@ from ...python.source import Definition, Edit, Module, Span, docstring_node, ind
 from .documentation import redact_docstring
 
 STUB = "raise NotImplementedError"
+MAX_CONSTANTS = 2
+"""Most literals of a function that are tried as its only answer."""
 _STUBS = (b"pass", b"...", b"raise NotImplementedError", b"raise NotImplementedError()", b"")
 
 
@@ -114,11 +116,26 @@ def trivial_bodies(module: Module, definition: Definition, *, method: bool) -> d
         bodies["itself"] = f"return {arguments.pop(0)}"
     if arguments:
         bodies["first_argument"] = f"return {arguments[0]}"
+    for number, constant in enumerate(_returned_constants(node)[:MAX_CONSTANTS]):
+        bodies[f"own_constant_{number + 1}"] = f"return {constant}"
     if _yields(node):
         bodies |= {"no_items": "return\nyield"}
         if arguments and isinstance(node, ast.FunctionDef):
             bodies["argument_items"] = f"yield from {arguments[0]}"
     return bodies
+
+
+def _returned_constants(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return the texts of literals that a function returns, by itself or through a name, other than trivial ones."""
+    returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    names = {value.id for value in returned if isinstance(value, ast.Name)}
+    values = returned + [
+        node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id in names for to in node.targets)
+    ]
+    constants = [value for value in values if isinstance(value, ast.Constant) and value.value not in (None, True, "")]
+    return list(dict.fromkeys(ast.unparse(value) for value in constants))
 
 
 def _yields(node: ast.AST) -> bool:

@@ -25,9 +25,15 @@ _CODE_BLOCK = re.compile(
 )
 
 
+LEAD_WORDS = 9
+"""Words from which a sentence before an example says more than that one follows."""
+_LEADS = re.compile(r"(?i)\b(?:examples?|instance|following|usage|e\.g)\b")
+
+
 def redact_docstring(text: str) -> str:
     """Return ``text`` without its interactive examples, and without the words that only lead to one."""
     parts, start = [], 0
+    text = _FENCE.sub(lambda match: ">>> _\n\n" if ">>>" in match.group() else match.group(), text)
     for match in _EXAMPLE.finditer(text):
         parts.append(_without_lead(text[start : match.start()]))
         start = match.end()
@@ -45,7 +51,11 @@ def _without_lead(text: str) -> str:
             text = head
         elif stripped.endswith(":"):
             sentences = list(_SENTENCE_END.finditer(stripped))
-            text = stripped[: sentences[-1].end()].rstrip() if sentences else ""
+            begin = sentences[-1].end() if sentences else 0
+            lead = stripped[begin:]
+            if len(lead.split()) >= LEAD_WORDS and not _LEADS.search(lead):
+                return f"{stripped.rstrip(':')}.\n\n"
+            text = stripped[:begin].rstrip()
         else:
             return f"{stripped}\n\n" if stripped else ""
 

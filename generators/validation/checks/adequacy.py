@@ -122,13 +122,20 @@ def completed(task: Task, items: list[InterfaceItem], definitions: int = 0) -> T
         text = f"{before_list}{lead}{first_list}\n{lines}{separator}{following}\n"
     elif heading:
         section, _, following = after.partition("\n## ")
-        after = f"{section.rstrip()}\n{lines}" + (f"\n\n## {following}" if following else "")
+        after = _after_list(section.rstrip(), lines) + (f"\n\n## {following}" if following else "")
         text = f"{before}{heading}{after}\n"
     else:
         text = f"{before}\n\n## Interface\n\n{RELIES}\n\n{lines}\n"
     listed = {(item.kind, item.name) for item in task.interface}
     added = [item for item in items if (item.kind, item.name) not in listed]
     return task.model_copy(update={"interface": [*task.interface, *added], "problem_statement": text})
+
+
+def _after_list(section: str, lines: str) -> str:
+    """Return a section with more lines of its list, which a paragraph may follow."""
+    rows = section.split("\n")
+    last = max((number for number, row in enumerate(rows) if row.startswith("- ")), default=len(rows) - 1)
+    return "\n".join([*rows[: last + 1], lines, *rows[last + 1 :]])
 
 
 def _line(item: InterfaceItem) -> str:

@@ -111,6 +111,25 @@ def test_trivial_probes_are_valid_modules(snapshot):
 
 
 @pytest.mark.parametrize(
+    ("body", "tried"),
+    [
+        ("    return {1: '.', 2: ','}.get(n, ':')", set()),
+        ("    try:\n        mark = MARKS[n]\n    except KeyError:\n        mark = '.'\n    return mark", {"'.'"}),
+        ("    if n:\n        return 'a'\n    other = 'no'\n    return 7 or other", {"'a'"}),
+        ("    if n:\n        return 'a'\n    if n > 2:\n        return 2.5\n    return 'b'", {"'a'", "'b'"}),
+        ("    if n:\n        return None\n    return ''", set()),
+    ],
+)
+def test_a_constant_that_a_function_returns_is_tried_as_its_only_answer(snapshot, tmp_path, body, tried):
+    (tmp_path / "src/scales").mkdir(parents=True)
+    (tmp_path / NOTES).write_text(f"MARKS = {{}}\n\n\ndef frequency(n):\n{body}\n")
+    snapshot.tree = tmp_path
+    probes = propose(snapshot, "frequency", min_lines=1).probes
+    constants = [files[NOTES].decode() for name, files in probes.items() if name.startswith("own_constant_")]
+    assert {text.rstrip().rpartition("return ")[2] for text in constants} == tried
+
+
+@pytest.mark.parametrize(
     ("knob", "expected"),
     [
         ({"min_line": 3}, "unknown knob 'min_line'. Did you mean 'min_lines'?"),

@@ -145,6 +145,12 @@ def test_members_of_a_class_are_listed():
         ),
         ("EXAMPLE: put(1, 2) is equivalent to:\n\n>>> put(1)\n1\n", ""),
         ("Put it.\n\n>>> put(1)\n1\n\n>>> put(2)\n2\n\nThe end.", "Put it.\n\nThe end."),
+        (
+            "Put it.\n\n    A custom `form` controls how the fractional part is\n    represented:\n\n"
+            "    ```pycon\n    >>> put(1)\n    1\n    ```\n\n    For example putting one and still having room "
+            "for two:\n\n    ```pycon\n    >>> put(1)\n\n    ```\n",
+            "Put it.\n\n    A custom `form` controls how the fractional part is\n    represented.\n\n",
+        ),
         ("No examples here:\n\n    code\n", "No examples here:\n\n    code\n"),
     ],
 )

@@ -140,6 +140,15 @@ def test_missing_items_are_added_to_interface_and_statement():
     assert completed(task, []) is task
 
 
+def test_missing_items_are_added_before_a_remark_that_follows_the_list():
+    remark = "\n\nIn this environment 2 tests of `tests/test_a.py` fail with the right code too. They are not graded."
+    text = "# Implement `load`\n\n## Interface\n\nThe hidden tests also rely on:\n\n- keyword `load(strict=)`"
+    reference = GeneratorRef(name="g", version="1", seed=0)
+    task = Task(task_id="t", generator=reference, problem_statement=f"{text}{remark}\n")
+    complete = completed(task, [InterfaceItem(name="is stale", kind="message")])
+    assert complete is not None and complete.problem_statement == f"{text}\n- message `is stale`{remark}\n"
+
+
 def test_missing_items_are_added_to_the_interface_section_wherever_it_is():
     text = (
         "# Implement `load`\n\n## Interface\n\nThe tests use:\n\n- `def load(path)`\n\n## Where it is used\n\n- here\n"
