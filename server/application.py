@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from openenv.core.env_server.types import ServerMode
 
+from .. import __version__
 from ..client import KEY_VARIABLE
 from ..environments import openenv as wire
 from ..environments.sandbox.registry import remove_leftovers
@@ -129,7 +130,7 @@ def create_app(
         if store is not None:
             store.close()
 
-    app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
+    app = FastAPI(title="Etude", description=wire.DESCRIPTION, version=__version__, lifespan=lifespan)
     app.state.sessions = server
     often = rates or RateSettings()
     requests, connections = Rates(often.requests), Rates(often.connections)

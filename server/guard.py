@@ -17,6 +17,8 @@ from .connections import Lines, Socket, error_frame
 
 MAX_BODY = 16 << 20
 """Bytes of the largest request body or frame."""
+BODY_S = 120.0
+"""Seconds in which a request body arrives, so that unfinished requests do not hold memory."""
 MAX_VALUES = 100_000
 """JSON values of the largest frame or body: parsing a dense one of 16 MiB would block the event loop for seconds."""
 _MAX_MARKS = 1 << 20
@@ -35,7 +37,7 @@ transport: ContextVar[str] = ContextVar("transport", default="")
 class Guard:
     """ASGI middleware that keeps requests away from OpenEnv that it would not survive.
 
-    - A body over ``max_body`` bytes is refused with 413 before anything parses it.
+    - A body over ``max_body`` bytes is refused with 413 before anything parses it, and with 408 one that is late.
     - A frame that is not a JSON object gets an error frame in its turn, and the socket stays usable; OpenEnv's own loop
       would end the session.
     - When a socket is closed during a call, the call is cancelled, so that a dead client does not occupy a session;
@@ -64,13 +66,19 @@ class Guard:
         body = bytearray()
         too_long = not declared.isdigit() or int(declared) > self.max_body
         more = not too_long
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            too_long = len(body) > self.max_body
-            more = message.get("more_body", False) and not too_long
+        try:
+            async with asyncio.timeout(BODY_S):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return
+                    body += message.get("body", b"")
+                    too_long = len(body) > self.max_body
+                    more = message.get("more_body", False) and not too_long
+        except TimeoutError:
+            late = {"detail": f"the request body did not arrive within {BODY_S:g} seconds"}
+            await JSONResponse(late, 408, {"connection": "close"})(scope, receive, send)
+            return
         try:
             if too_long:
                 raise OverflowError(f"the request body is over {self.max_body} bytes")

@@ -47,6 +47,8 @@ class WatchedEnvironment(wire.EtudeEnvironment):
         super().__init__(*arguments, **options)
         self.token = place.prefix + self.token
         self._is_stored = False
+        self._chosen: str | None = None
+        self._graded: set[str] = set()  # chosen ids of episodes that have a grade
         self._place = place
         self._admission = admission
         self.client = client.get()
@@ -78,20 +80,31 @@ class WatchedEnvironment(wire.EtudeEnvironment):
             self._report(name, outcome, time.monotonic() - began, done=done)
 
     async def _reset(self, arguments: dict[str, Any]) -> wire.Observation:
-        """Start an episode in one slot, with all calls that are replayed for it. Raises ServerStopping too."""
+        """Start an episode in one slot, with all calls that are replayed for it. Raises ServerStopping too.
+
+        The id of a graded episode of this session is refused: its grade would be lost.
+        """
         self._admission.check_draining()
+        chosen = arguments.get("episode_id")
+        if isinstance(chosen, str) and chosen in self._graded:
+            raise SessionError(f"episode_id {chosen!r} names a graded episode of this session: give another, or none")
         if isinstance(arguments.get("token"), str):
             check_fork(arguments["token"], self._place)
         async with self._limiter("execution"):
             limiter.set(lambda work: nullcontext() if work == "execution" else self._limiter(work))
-            return await super()._reset(arguments)
+            observation = await super()._reset(arguments)
+        self._chosen = chosen if isinstance(chosen, str) else None
+        return observation
 
     async def _scored(self, raw: dict[str, Any], played: models.Observation) -> wire.Observation:
         """Return the observation for the wire; a graded episode is in the store before its last one is returned."""
         observation = await super()._scored(raw, played)
-        standing = self._standing() if observation.done and self._store is not None else None
+        standing = self._standing() if observation.done else None
         if standing is not None and standing.record.reward is not None and standing.record.reward.valid:
-            await asyncio.to_thread(self._save, standing)
+            if self._store is not None:
+                await asyncio.to_thread(self._save, standing)
+            if self._chosen is not None:
+                self._graded.add(self._chosen)
         return observation
 
     def _save(self, standing: Standing) -> None:

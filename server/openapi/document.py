@@ -20,6 +20,7 @@ REFUSALS = {
     400: ("NotHttp", "The request is not valid HTTP, or its body is not JSON.", "There was an error parsing the body"),
     401: ("NoKey", "The server has a key, and the request does not carry it.", "this server needs its API key"),
     403: ("OtherSite", "A page of another site sent the request.", "pages of other sites may not use this server"),
+    408: ("Late", "The body did not arrive in time.", "the request body did not arrive within 120 seconds"),
     410: ("SessionGone", "The process of the session has ended (`--workers`, `--replica`).", "reset in a new session"),
     413: ("TooLong", "The body has too many bytes or JSON values.", "the request body is over 16777216 bytes"),
     421: (

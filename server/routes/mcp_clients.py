@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +17,12 @@ from ...errors import InfrastructureError, SessionError
 from ..admission import ServerBusy
 from ..sessions import SessionServer
 from ..workers.request_head import COOKIE, MCP_HEADER
+from .left_clients import has_left
 
 VERSION = "2025-06-18"
 """Version of the protocol for a client that names none."""
+FIRST_REQUEST_S = 60.0
+"""Seconds within which a client sends its first request after ``initialize``; the protocol wants a notification."""
 _CHOICES = ("task_id", "split", "index", "seed", "episode_id")
 """Arguments of ``reset`` that the query of ``initialize`` may have."""
 _GONE = "no session has this Mcp-Session-Id: it has ended; initialize again"
@@ -37,10 +41,16 @@ class McpClients:
 
     def __init__(self, app: ASGIApp, server: SessionServer) -> None:
         self.app, self._server = app, server
+        self._unused: dict[str, asyncio.TimerHandle] = {}
+        self._ends: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (scope["method"], scope["path"]) != ("POST", "/mcp"):
+        if scope["type"] != "http" or scope["path"] != "/mcp" or scope["method"] == "DELETE":
             await self.app(scope, receive, send)
+            return
+        if scope["method"] != "POST":  # two routes have this path, and a router would name the methods of one
+            refusal = JSONResponse({"detail": "Method Not Allowed"}, 405, {"Allow": "DELETE, POST"})
+            await refusal(scope, receive, send)
             return
         request = Request(scope, receive)
         body = await request.body()
@@ -63,12 +73,24 @@ class McpClients:
         """Return the answer to a request that OpenEnv does not know; None for any other."""
         method = call.get("method")
         if method == "initialize":
+            if session_id is not None:  # a client that starts again
+                await self._server.end(session_id)
             return await self._initialize(request, call)
-        if session_id is not None and self._server.use(session_id) is None:
-            return JSONResponse({"detail": _GONE}, 404)
+        if session_id is not None:
+            if self._server.use(session_id) is None:
+                return JSONResponse({"detail": _GONE}, 404)
+            if (timer := self._unused.pop(session_id, None)) is not None:
+                timer.cancel()
         if isinstance(method, str) and method.startswith("notifications/"):
             return PlainTextResponse("", 202)
         return _reply(call, {"result": {}}) if method == "ping" else None
+
+    def _abandon(self, session_id: str) -> None:
+        """End a session whose client never came back, as when the answer with its id was lost."""
+        self._unused.pop(session_id, None)
+        end = asyncio.create_task(self._server.end(session_id))
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
 
     async def _initialize(self, request: Request, call: Mapping[str, Any]) -> Response:
         try:
@@ -83,6 +105,11 @@ class McpClients:
         except BaseException:
             await self._server.end(session_id)
             raise
+        if await has_left(request):
+            await self._server.end(session_id)
+        else:
+            later = asyncio.get_running_loop().call_later
+            self._unused[session_id] = later(FIRST_REQUEST_S, self._abandon, session_id)
         return _reply(call, {"result": result}, {MCP_HEADER: session_id})
 
 
@@ -129,4 +156,5 @@ def _reply(call: Mapping[str, Any], outcome: dict[str, Any], headers: dict[str, 
 
 
 def _refusal(call: Mapping[str, Any], error: Exception) -> Response:
-    return _reply(call, {"error": {"code": -32000, "message": str(error)}})
+    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, ServerBusy) else None
+    return _reply(call, {"error": {"code": -32000, "message": str(error)}}, headers)

@@ -16,6 +16,7 @@ from ...environments.wire_values import plain
 from ...errors import SessionError
 from ..sessions import SessionServer
 from ..workers.request_head import COOKIE
+from .left_clients import has_left
 from .rest_session import PlayedAsCall, RestFace
 
 NO_CALL = 'session: the body must be a call, {"name": ..., "arguments": ...}'
@@ -45,6 +46,8 @@ def add_rest_routes(app: FastAPI, server: SessionServer) -> None:
     @app.post("/seed_session", tags=TAGS, summary="Start the episode of a row and set the session's cookie")
     async def seed_session(request: Request) -> Response:
         cookie, first = await face.seed(await _object(request, "seed_session"), request.cookies.get(COOKIE))
+        if await has_left(request):
+            await face.abandon(cookie)
         return _with_cookie(JSONResponse(first), cookie)
 
     @app.post("/verify", tags=TAGS, summary="End the session's episode and grade it")

@@ -154,6 +154,10 @@ class RestFace:
                 await self._server.end(session_id)
             return await self._server.open()
 
+    async def abandon(self, cookie: str) -> None:
+        """End the session of a cookie that no client has."""
+        await self._server.end(self._sessions.pop(cookie).session_id)
+
     async def call(self, cookie: str | None, tool: Any, arguments: Any) -> str:
         """Play one tool call as a turn and return its answer. Raises SessionError, InfrastructureError."""
         session = self._find(cookie)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -108,3 +109,13 @@ def test_values_that_cannot_be_keys_are_not_server_errors(light: Any, odd: Any) 
             socket.receive_json()
             socket.send_json({"type": "step", "data": {"type": odd}})
             assert socket.receive_json()["type"] == "observation"
+
+
+def test_a_body_that_does_not_arrive_is_refused(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etude.server.guard.BODY_S", 0.3)
+    with light.serving(light.light_app()) as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(f"POST /reset HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n{{".encode())
+            answer = connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 408") and b"did not arrive within 0.3 seconds" in answer

@@ -21,7 +21,7 @@ from sqlalchemy.schema import CreateTable
 
 from etude.client import connect
 from etude.environments.wire_values import LeftBehind
-from etude.errors import InfrastructureError, ServerInfrastructureError
+from etude.errors import InfrastructureError, ServerError, ServerInfrastructureError
 from etude.server.serving import serve
 from etude.server.store import open_store, store_of
 from etude.server.store.graded_episodes import EPISODES
@@ -101,9 +101,9 @@ def test_graded_episodes_are_there_after_a_kill_and_a_restart(
 def test_store_holds_each_episode_once_and_no_secret(light: Any, tmp_path: Path) -> None:
     path = tmp_path / "folder" / "episodes.sqlite"
     with light.serving(light.light_app(store=open_store(path))) as served, connect(served.url) as client:
-        for _ in range(2):
+        for _ in range(2):  # the first has no grade
             client.reset(task_id="light-1", episode_id="again")
-            client.step(light.SUBMIT)
+        client.step(light.SUBMIT)
         client.reset(task_id="light-1", episode_id="not-graded")
         client.step(light.say("x"))
         token = client.state().token or ""
@@ -115,6 +115,21 @@ def test_store_holds_each_episode_once_and_no_secret(light: Any, tmp_path: Path)
     content = (open_store(path).find("again", token) or b"") + path.read_bytes()
     assert token.encode() not in content
     assert not [secret for secret in light.CANARIES if secret.encode() in content]
+
+
+def test_grade_of_a_session_is_not_replaced_by_another_episode_of_the_same_id(light: Any, tmp_path: Path) -> None:
+    app = light.light_app(store=open_store(tmp_path / "episodes.sqlite"))
+    with light.serving(app) as served, connect(served.url) as client:
+        client.reset(task_id="light-0", episode_id="mine")
+        client.reset(task_id="light-0", episode_id="mine")  # the first has no grade
+        client.step(light.say("answer-0"))
+        client.step(light.SUBMIT)
+        token = client.state().token
+        with pytest.raises(ServerError, match="'mine' names a graded episode of this session: give another"):
+            client.reset(task_id="light-0", episode_id="mine")
+        client.reset(task_id="light-0", episode_id="other")
+        reward = read(served.url, "mine", token or "").json()["reward"]
+    assert (reward["value"], reward["valid"]) == (1.0, True)
 
 
 def test_client_gets_no_grade_when_the_store_refuses_it(light: Any, tmp_path: Path) -> None:
