@@ -36,7 +36,7 @@ def with_known_failures(statement: str, dropped: Mapping[str, str]) -> str:
 
 def _fails(reason: str) -> bool:
     """Return whether a test failed in a run; one whose id is missing from some runs has passed in the others."""
-    how, _, outcomes = reason.partition(": ")
+    verdict, _, outcomes = reason.partition(": ")
     return reason in ("failed every time", "error every time") or (
-        how == "disagrees" and not {"failed", "error"}.isdisjoint(outcomes.split(", "))
+        verdict == "disagrees" and not {"failed", "error"}.isdisjoint(outcomes.split(", "))
     )

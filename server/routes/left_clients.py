@@ -11,6 +11,6 @@ _MOMENT_S = 0.02
 
 
 async def has_left(request: Request) -> bool:
-    """Return whether the client of a request has closed its connection, so that nobody reads the answer."""
+    """Return whether the client of a request has closed its connection, so that the answer is not read."""
     await asyncio.sleep(_MOMENT_S)
     return await request.is_disconnected()
