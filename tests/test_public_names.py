@@ -24,6 +24,7 @@ PUBLIC = {
     "TaskSet",
     "Turn",
     "__version__",
+    "connect",
     "load_tasks",
     "make",
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from etude.environments.sandbox import Layers, Limits, Sandbox, opened_sandbox
+from etude.errors import SandboxError
 
 Result = TypeVar("Result")
 
@@ -33,3 +35,18 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < give_up, "still there"
         time.sleep(0.02)
+
+
+async def a_forked_child_is_refused(sandbox: Any) -> None:
+    """Check that a forked process cannot use its parent's sandbox, and that the parent still can."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            asyncio.run(sandbox.exec("true"))
+        except SandboxError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert (await sandbox.exec("echo ok")).output == b"ok\n"

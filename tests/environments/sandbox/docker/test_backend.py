@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from helpers.engine_doorway import Doorway
-from helpers.sandboxes import in_sandbox, until
+from helpers.sandboxes import a_forked_child_is_refused, in_sandbox, until
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
@@ -320,17 +320,7 @@ def test_a_saved_state_fits_its_own_workspace_only(layers: Layers, backend: str)
 
 def test_a_forked_child_does_not_touch_its_parents_sandbox(layers: Layers, backend: str) -> None:
     async def use(sandbox: Any) -> None:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                asyncio.run(sandbox.exec("true"))
-            except SandboxError:
-                os._exit(7)
-            finally:
-                os._exit(1)
-        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 7
-        assert (await sandbox.exec("echo ok")).output == b"ok\n"
+        await a_forked_child_is_refused(sandbox)
 
     async def run(sandbox: Any) -> None:
         await asyncio.to_thread(lambda: None)

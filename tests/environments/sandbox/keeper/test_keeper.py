@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers.sandboxes import until
 
-from etude.environments.sandbox import Layers, open_sandbox
+from etude.environments.sandbox import Layers, Sandbox, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.keeper.client import keeper_pid
 from etude.environments.sandbox.kernel.linux import descendants
@@ -79,19 +79,25 @@ def test_a_dead_server_leaves_nothing(layers: Layers, backend: str, end: signal.
     assert our_mounts() == mounts
 
 
+async def whose_keeper_was_killed(layers: Layers, backend: str) -> tuple[Sandbox, int]:
+    """Kill the keeper while a command runs; return the sandbox, and the pid that the keeper had."""
+    sandbox = await open_sandbox(layers, SMALL, backend)
+    task = asyncio.ensure_future(sandbox.exec("(setsid sleep 3600 &); sleep 3600"))
+    await asyncio.wait([task], timeout=0.3)
+    keeper = keeper_pid(backend)
+    assert keeper is not None
+    below = descendants(keeper)
+    os.kill(keeper, signal.SIGKILL)
+    with pytest.raises(SandboxError, match="keeper is gone"):
+        await task
+    until(lambda: not any(map(alive, below)))
+    return sandbox, keeper
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_killed_keeper_takes_all_with_it_and_is_replaced(layers: Layers, backend: str) -> None:
     async def play() -> None:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        task = asyncio.ensure_future(sandbox.exec("(setsid sleep 3600 &); sleep 3600"))
-        await asyncio.wait([task], timeout=0.3)
-        keeper = keeper_pid(backend)
-        assert keeper is not None
-        below = descendants(keeper)
-        os.kill(keeper, signal.SIGKILL)
-        with pytest.raises(SandboxError, match="keeper is gone"):
-            await task
-        until(lambda: not any(map(alive, below)))
+        sandbox, keeper = await whose_keeper_was_killed(layers, backend)
         with pytest.raises(SandboxError):
             await sandbox.exec("true")
         await sandbox.close()
@@ -122,16 +128,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_leftovers_of_a_killed_keeper_are_removed_without_another_keeper(layers: Layers, backend: str) -> None:
     async def play() -> int:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        task = asyncio.ensure_future(sandbox.exec("(setsid sleep 3600 &); sleep 3600"))
-        await asyncio.wait([task], timeout=0.3)
-        keeper = keeper_pid(backend)
-        assert keeper is not None
-        below = descendants(keeper)
-        os.kill(keeper, signal.SIGKILL)
-        with pytest.raises(SandboxError, match="keeper is gone"):
-            await task
-        until(lambda: not any(map(alive, below)))
+        sandbox, keeper = await whose_keeper_was_killed(layers, backend)
         await sandbox.close()
         return keeper
 

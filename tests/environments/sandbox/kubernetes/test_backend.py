@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.sandboxes import in_sandbox, until
+from helpers.sandboxes import a_forked_child_is_refused, in_sandbox, until
 from helpers.stand_in_api import Api
 
 from etude.environments.sandbox import Layers, Sandbox, open_sandbox
@@ -234,16 +233,6 @@ def test_a_pod_ends_at_the_deadline_of_the_operator(
 @pytest.mark.slow
 def test_a_forked_child_does_not_touch_its_parent_s_pod(api: Api, layers: Layers) -> None:
     async def use(sandbox: Any) -> None:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                asyncio.run(sandbox.exec("true"))
-            except SandboxError:
-                os._exit(7)
-            finally:
-                os._exit(1)
-        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 7
-        assert (await sandbox.exec("echo ok")).output == b"ok\n"
+        await a_forked_child_is_refused(sandbox)
 
     play(layers, use)
