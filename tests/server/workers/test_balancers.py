@@ -128,6 +128,16 @@ def test_requests_reach_the_replica_of_their_token(balanced: tuple[str, Any], li
             assert host.post("/submit", json={}).status_code == 200
             assert host.post("/verify", json=row).json()["reward"] == 1.0
 
+    for _ in range(4):
+        with httpx.Client(base_url=url) as host:
+            call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+            host.headers["Mcp-Session-Id"] = host.post("/mcp", json=call).headers["Mcp-Session-Id"]
+            said = {"name": "say", "arguments": {"text": "x"}}
+            for number in range(1, 4):
+                answer = host.post("/mcp", json={**call, "method": "tools/call", "params": said}).json()
+                assert answer["result"]["data"] == "ok\n" + ",".join("x" * number)
+            assert host.delete("/mcp").status_code == 200
+
 
 def test_graded_episodes_are_answered_by_every_replica_and_lost_ones_name_theirs(
     balanced: tuple[str, Any], light: Any
