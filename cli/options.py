@@ -42,7 +42,7 @@ def names_of(kind: str, *more: str) -> Callable[[str], list[str]]:
     """Return a shell completion with the names of `etude list KIND` and ``more``, also after a comma."""
 
     def complete(incomplete: str) -> list[str]:
-        from .commands.catalogue import names_of as names
+        from .names import names_of as names
 
         before, comma, begun = incomplete.rpartition(",")
         return [f"{before}{comma}{name}" for name in (*names(kind), *more) if name.startswith(begun)]

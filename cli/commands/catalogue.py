@@ -10,25 +10,9 @@ from typing import Annotated
 import typer
 
 from .. import console
+from ..names import PACKAGE, RECIPES, REGISTRIES
 from ..options import Json
 
-PACKAGE = __name__.partition(".")[0]
-RECIPES = Path(__file__).parents[2] / "recipes"
-"""Folder of the recipes that are shipped with Etude."""
-REGISTRIES = {
-    "generators": (".generators", "GENERATORS"),
-    "environments": (".environments", "ENVIRONMENTS"),
-    "monitors": (".monitors", "MONITORS"),
-    "verifiers": (".environments.grading.submission", "VERIFIERS"),
-    "hints": (".hints.write.templates", "HINTS"),
-    "sandboxes": (".environments.sandbox", "SANDBOXES"),
-    "agents": (".environments.agents", "AGENTS"),
-    "faults": (".environments.faults", "FAULTS"),
-    "log-formats": (".environments.logs", "LOG_FORMATS"),
-    "exports": (".generators.export", "EXPORTS"),
-    "exploits": (".monitors.exploits", "EXPLOITS"),
-}
-"""Module and attribute of the registry of each kind."""
 KINDS = (*REGISTRIES, "recipes")
 WIDTH = 100
 """Columns of the printed table."""
@@ -79,15 +63,6 @@ def catalogue(kinds: Iterable[str]) -> list[Entry]:
             raise UnknownName(did_you_mean("kind", kind, KINDS))
         entries += _recipes() if kind == "recipes" else _registered(kind)
     return entries
-
-
-def names_of(kind: str) -> list[str]:
-    """Return the names of one kind, sorted, without loading what they name."""
-    if kind == "recipes":
-        return sorted(path.stem for path in RECIPES.glob("*.toml"))
-    module, attribute = REGISTRIES[kind]
-    names: list[str] = getattr(import_module(module, PACKAGE), attribute).names()
-    return names
 
 
 def _registered(kind: str) -> list[Entry]:

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...intervals import Interval, wilson
-from ..commands.catalogue import RECIPES
 from ..commands.train import DIALOGUES, silence_libraries
+from ..names import RECIPES
 from ..progress import Progress
 from .stages import Training
 

@@ -13,7 +13,7 @@ from string import Template
 
 from ...errors import UnknownName
 from ...registry import did_you_mean
-from ..commands.catalogue import PACKAGE, REGISTRIES
+from ..names import PACKAGE, REGISTRIES
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -14,7 +14,7 @@ BATCH = 64
 """Candidates that are screened together: the package is imported and its tests are collected once for them."""
 GROUP = 32
 """Most candidates that are judged side by side, so that their later trials share a process too."""
-FIRST_GROUP = 16
+FIRST_GROUP = 4
 """Most candidates of a Snapshot's first groups, before it is known what a verdict costs."""
 GROUP_SECONDS = 60.0
 """CPU seconds that a group may take by the cost of the last one; this much work is lost when a process is killed."""

@@ -69,7 +69,8 @@ function App() {
   if (!kind) list.query = query;
   useEffect(() => { document.title = titleOf(index, kind, args); }, [index, kind, args.join("/")]);
   const shared = { index, keys, list, picked, pick };
-  useEffect(() => {
+  // Before the page is painted: a key may follow at once.
+  useLayoutEffect(() => {
     const press = (event) => {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
       if (event.key === "Escape") { setHelp(false); event.target.blur?.(); return; }

@@ -9,7 +9,8 @@ import pytest
 from helpers.paths import ROOT
 
 from etude.cli import app as cli
-from etude.cli.commands.catalogue import KINDS, RECIPES, catalogue, recipe_path
+from etude.cli.commands.catalogue import KINDS, catalogue, recipe_path
+from etude.cli.names import RECIPES
 from etude.errors import UnknownName
 
 

@@ -14,6 +14,7 @@ from etude.environments.actions import Action, call, turn
 from etude.environments.agents.scripted import Script
 from etude.environments.grading import grade
 from etude.environments.runs.play import run_episodes
+from etude.environments.runs.unfinished import Unfinished
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_set import TaskSet
@@ -97,7 +98,9 @@ def test_a_task_without_an_expected_value_has_no_twin(task: Task, snapshot: Snap
 
 def test_an_audit_demands_of_a_twin_that_its_solution_fails_the_changed_test(task: Task, twin: Task) -> None:
     broken = twin.model_copy(update={"task_id": "broken", "instance_id": "broken", "test_patch": task.test_patch})
-    audit = Audit(TaskSet([task, twin, broken]), "auto", ["oracle", "noop", "stable", "duplicates"], 1)
+    audit = Audit(
+        TaskSet([task, twin, broken]), "auto", ["oracle", "noop", "stable", "duplicates"], 1, Unfinished("test")
+    )
     asyncio.run(audit.run([task, twin, broken], 1, lambda update: None))
     problems = [(problem.task_id, problem.check) for problem in audit.report([task, twin, broken]).problems]
     assert problems == [("broken", "oracle")]

@@ -82,8 +82,8 @@ def test_groups_are_as_large_as_the_cost_of_the_last_one_allows():
     for cost in (None, 0.0, 3.0, 14.0, 200.0):
         survivors.cost = cost
         sizes.append(len(survivors.group()))
-    assert sizes == [16, 32, 20, 4, 1]
-    assert [key for key, _ in survivors.group()] == ["key 73"]
+    assert sizes == [4, 32, 20, 4, 1]
+    assert [key for key, _ in survivors.group()] == ["key 61"]
 
 
 def test_slow_candidates_are_judged_in_small_groups(built, monkeypatch):
