@@ -108,7 +108,7 @@ class ServerProcess:
             return dict(database.execute("SELECT episode_id, reward FROM etude_episodes"))
 
     def evidence(self, episode_id: str) -> str:
-        """Return why a stored episode has its reward: components, failures, findings and the agent's last messages."""
+        """Return what the store knows of a reward: its components, the findings, the changed paths, all messages."""
         query = "SELECT episode FROM etude_episodes WHERE episode_id = ?"
         with sqlite3.connect(self.store) as database:
             rows = database.execute(query, (episode_id,)).fetchall()
@@ -116,8 +116,9 @@ class ServerProcess:
             return "not stored"
         episode = json.loads(zlib.decompress(rows[0][0]))
         messages = [message["content"] for turn in episode["turns"] for message in turn["messages"]]
-        seen = {name: episode.get(name) for name in ("reward", "failures", "findings", "error")}
-        return json.dumps({**seen, "paths": [each["path"] for each in episode.get("diff") or []], "messages": messages})
+        paths = [change["path"] for change in episode["diff"]]
+        known = {"reward": episode["reward"], "findings": episode["findings"], "paths": paths, "messages": messages}
+        return json.dumps(known)
 
     def gradings(self) -> Counter[str]:
         """Return how many grades the log has of each episode."""

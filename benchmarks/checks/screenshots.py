@@ -22,8 +22,8 @@ from pathlib import Path
 
 import uvicorn
 from playwright.sync_api import Browser, Request, sync_playwright
-from viewer_scenes import write_scenes
 
+from etude.benchmarks.checks.viewer_scenes import write_scenes
 from etude.cli.commands.view import training_data
 from etude.server.viewer import write_report
 from etude.server.viewer.site import SiteSettings, create_site

@@ -151,9 +151,9 @@ def _check_out(out: Path, files: set[str], logs: Sequence[RecognisedLog]) -> Non
 
 
 def _identities(logs: Sequence[RecognisedLog]) -> Iterator[tuple[str, str]]:
-    """Yield what identifies the episodes of those logs that are runs of Etude."""
+    """Yield what identifies the episodes of logs that were played by Etude."""
     for entry in logs:
-        for episode in entry.format.episodes(entry.log) if entry.name == "etude" else ():
+        for episode in entry.format.episodes(entry.log):
             if episode.stored is not None:
                 yield _identity(episode.stored)
 

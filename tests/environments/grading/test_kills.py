@@ -64,6 +64,18 @@ def monitor_of(pid: int) -> int:
 
 
 @contextmanager
+def running_beside(work: Callable[[], None], stopped: threading.Event) -> Iterator[None]:
+    """Run ``work`` in a thread until the block ends, which ``stopped`` tells it."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+@contextmanager
 def killer(times: int, victim: Callable[[int], int] = lambda pid: pid, after_s: float = 0.0) -> Iterator[list[int]]:
     """Kill what belongs to the first ``times`` graded interpreters, ``after_s`` seconds after each appears.
 
@@ -79,13 +91,8 @@ def killer(times: int, victim: Callable[[int], int] = lambda pid: pid, after_s: 
                 os.kill(victim(pid), signal.SIGKILL)
                 killed.append(pid)
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
+    with running_beside(kill, stopped):
         yield killed
-    finally:
-        stopped.set()
-        thread.join()
 
 
 def graded(task: Task, text: str = SOLVED) -> Grade:
@@ -168,13 +175,8 @@ def killer_of_children(times: int) -> Iterator[list[int]]:
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
+    with running_beside(kill, stopped):
         yield killed
-    finally:
-        stopped.set()
-        thread.join()
 
 
 SLOW_TOTAL = SOLVED.replace("time.sleep(0.8)\n", "").replace(
