@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .console import short_number
+
 if TYPE_CHECKING:
     from ..generators.base import ProgressUpdate
 
@@ -102,7 +104,8 @@ class Pace:
         if not total or units <= 0 or seconds <= 0 or done >= total:
             return ""
         per_minute = 60 * units / seconds
-        rate = f"{per_minute / 60:.3g} a second" if per_minute >= 120 else f"{per_minute:.2g} a minute"
+        digits = f"{per_minute:.2g}" if per_minute < 99.5 else f"{per_minute:.0f}"
+        rate = f"{short_number(per_minute / 60)} a second" if per_minute >= 120 else f"{digits} a minute"
         return f"{rate}, {duration((total - done) * seconds / units)} left"
 
 

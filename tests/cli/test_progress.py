@@ -86,6 +86,17 @@ def test_pace_counts_from_the_first_unit_of_a_resumed_phase() -> None:
     assert pace.text("trials", 0, 0) == ""
 
 
+@pytest.mark.parametrize(
+    ("units", "rate"), [(19, "19 a minute"), (114, "114 a minute"), (120, "2 a second"), (90_000, "1,500 a second")]
+)
+def test_pace_has_no_exponent(units: int, rate: str) -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.text("work", 0, 10**6)
+    clock.now = 60.0
+    assert pace.text("work", units, 10**6).startswith(rate)
+
+
 def test_pace_uses_seconds_for_fast_work() -> None:
     clock = Clock()
     pace = Pace(clock)
